@@ -1,0 +1,138 @@
+package kv
+
+import (
+	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/internal/invariant"
+)
+
+// Append is the open write of a sequence's next tokens, from the start of a step to its end.
+//
+// While it is open the seals of the pages that it writes run ahead of what the sequence holds: their sums are extended layer
+// by layer, from the values that are written and never from what memory holds, so that Compare can hold each layer's
+// attention to them at once. How many tokens are filled and the identity are set in Done, when all of the step has been
+// compared. Until then a reader of such a page would find it is not what it says; there is none, as only full pages are
+// shared.
+//
+// The sequence has one Append and uses it again for every step, so that a step allocates nothing.
+type Append struct {
+	s        *Sequence
+	n        int // tokens
+	open     bool
+	violated bool // Compare found something; Done is not to follow
+	compared int  // calls of Compare
+}
+
+// Append opens a write of the next tokens. The capacity must be there, and no append open.
+func (s *Sequence) Append(tokens []bulkhead.Token) *Append {
+	s.usable()
+	a := &s.append
+	invariant.Check(!a.open, "kv: a second append was opened")
+	invariant.Check(len(tokens) > 0, "kv: an append of no tokens")
+	invariant.Check(s.len+len(tokens) <= len(s.pages)*s.pool.layout.PageTokens, "kv: an append past the capacity")
+	s.tokens = append(s.tokens[:s.len], tokens...)
+	*a = Append{s: s, n: len(tokens), open: true}
+	return a
+}
+
+// Len is how many tokens are being appended.
+func (a *Append) Len() int { return a.n }
+
+// Slot is where token i of the append goes.
+func (a *Append) Slot(i int) (page []byte, slot int) {
+	at, slot := a.place(i)
+	return a.s.views[at], slot
+}
+
+// ExtendK adds to the seal what the K of token i counts in a layer: the sum over all heads, once for each layer and token.
+func (a *Append) ExtendK(layer, i int, sum bulkhead.Sum) {
+	at, _ := a.place(i)
+	seal := a.s.seals[at]
+	seal.SetK(layer, seal.K(layer)+sum+bulkhead.FilledTerm(1))
+}
+
+// ExtendV adds to the seal what the V of token i counts in a layer: the sum over all heads, once for each layer and token.
+func (a *Append) ExtendV(layer, i int, sum bulkhead.Sum) {
+	at, _ := a.place(i)
+	seal := a.s.seals[at]
+	seal.SetV(layer, seal.V(layer)+sum+bulkhead.FilledTerm(1))
+}
+
+func (a *Append) place(i int) (at, slot int) {
+	invariant.Check(a.open && uint(i) < uint(a.n), "kv: a token outside the open append")
+	pos := a.s.len + i
+	size := a.s.pool.layout.PageTokens
+	return pos / size, pos % size
+}
+
+// Pages is how many pages attention reads: those that hold tokens, the append's own included.
+func (a *Append) Pages() int { return a.s.pool.layout.Pages(bulkhead.Tokens(a.s.len + a.n)) }
+
+// Compare holds what attention read of one layer of one page, over all heads and without the term for the filled tokens,
+// against the page's seal. It is called for every page in every layer that attention reads, after the layer's tokens have
+// been extended.
+func (a *Append) Compare(layer, page int, k, v bulkhead.Sum) *bulkhead.Violation {
+	invariant.Check(a.open && uint(page) < uint(a.Pages()), "kv: a page outside the open append was compared")
+	s := a.s
+	term := bulkhead.FilledTerm(filled(s.len+a.n, page, s.pool.layout.PageTokens))
+	a.compared++
+	seal := s.seals[page]
+	if wantK, wantV := seal.K(layer), seal.V(layer); k+term != wantK {
+		return a.violation(layer, page, bulkhead.PartK, wantK, k+term)
+	} else if v+term != wantV {
+		return a.violation(layer, page, bulkhead.PartV, wantV, v+term)
+	}
+	return nil
+}
+
+func (a *Append) violation(layer, page int, part bulkhead.Part, want, got bulkhead.Sum) *bulkhead.Violation {
+	a.violated = true
+	return &bulkhead.Violation{
+		Page: a.s.pages[page], At: page, Layer: layer, Part: part, Expected: want.String(), Found: got.String(),
+	}
+}
+
+// Done ends the append: the sequence holds the tokens, the pages say so, and those that became full are findable. A layer
+// of which some pages were compared and others not is a bug, and so is an append that had a violation.
+func (a *Append) Done() {
+	a.close()
+	s := a.s
+	if s.released { // nobody is left to hold the tokens
+		s.drain()
+		return
+	}
+	invariant.Check(!s.dead && !a.violated, "kv: an append was done after a violation")
+	invariant.Check(a.compared%a.Pages() == 0, "kv: an append was done with pages not compared")
+	size := s.pool.layout.PageTokens
+	first := s.len / size
+	s.len += a.n
+	s.expect = s.expect[:first]
+	var parent bulkhead.Identity
+	if first > 0 {
+		parent = s.expect[first-1]
+	}
+	for at := first; at*size < s.len; at++ {
+		n := filled(s.len, at, size)
+		parent = s.ids.Next(parent, s.tokens[at*size:at*size+n])
+		s.expect = append(s.expect, parent)
+		s.seals[at].SetIdentity(parent)
+		s.seals[at].SetFilled(n)
+		if n == size {
+			s.pool.publish(s.pages[at], parent)
+		}
+	}
+}
+
+// Fail ends the append without its tokens: the sequence is dead and only Release is left. The page of the violation is set
+// aside and no longer findable. A nil violation is a step that was given up.
+func (a *Append) Fail(v *bulkhead.Violation) {
+	a.close()
+	a.s.fail(v)
+	if a.s.released {
+		a.s.drain()
+	}
+}
+
+func (a *Append) close() {
+	invariant.Check(a.open, "kv: an append that is not open was used")
+	a.open = false
+}

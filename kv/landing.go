@@ -1,0 +1,65 @@
+package kv
+
+import (
+	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/internal/invariant"
+)
+
+// Landing is one open write into one page of a reservation. Whoever copies may do so in another goroutine, and must have
+// stopped before the landing is closed, by Prove or by Fence. After its reservation was abandoned only Fence is left.
+type Landing struct {
+	r    *Reservation
+	at   int
+	done bool
+}
+
+// Land opens a write into page i, which is not there, not proven, and not open.
+func (r *Reservation) Land(i int) *Landing {
+	r.held()
+	s := &r.slots[i]
+	invariant.Check(!s.proven, "kv: a landing on a page that is there")
+	invariant.Check(!s.failed, "kv: a landing on a page that had a violation")
+	invariant.Check(s.landing == nil, "kv: a second landing on a page")
+	r.pool.openWrite(s.page)
+	s.landing = &Landing{r: r, at: i}
+	r.pool.landings[s.landing] = struct{}{}
+	return s.landing
+}
+
+// Bytes is the whole page, seal included, to copy into.
+func (l *Landing) Bytes() []byte {
+	invariant.Check(!l.done, "kv: a landing was used after it was closed")
+	return l.r.pool.view(l.r.slots[l.at].page)
+}
+
+// Prove closes the write and proves the page: its identity and count against what the reservation expects, and every sum
+// in its seal against the bytes. A page that is proven is then written by nobody but its sequence's own appends: its
+// seal is written anew from what was proven, and what lies behind its tokens is cleared. A violation sets the page
+// aside and the reservation can only be abandoned.
+func (l *Landing) Prove() *bulkhead.Violation {
+	l.r.held()
+	l.close()
+	r := l.r
+	s := &r.slots[l.at]
+	n := filled(len(r.tokens), l.at, r.pool.layout.PageTokens)
+	if v := r.pool.prove(s.page, l.at, s.id, n); v != nil {
+		s.failed = true
+		r.pool.setAside(s.page)
+		return v
+	}
+	r.pool.tidy(s.page, s.id, n)
+	s.proven = true
+	return nil
+}
+
+// Fence closes the write without a proof.
+func (l *Landing) Fence() { l.close() }
+
+func (l *Landing) close() {
+	invariant.Check(!l.done, "kv: a landing was used after it was closed")
+	l.done = true
+	s := &l.r.slots[l.at]
+	s.landing = nil
+	delete(l.r.pool.landings, l)
+	l.r.pool.closeWrite(s.page)
+}

@@ -1,0 +1,84 @@
+package kv
+
+import "github.com/bulkhead-llm/bulkhead"
+
+// prove compares a page with what its reader expects and its bytes with its seal. It is the only pass over a page's bytes
+// that is not attention itself: at the end of a transfer, while the page is still in cache.
+//
+// The sums of a page that another worker computed are known from that worker only, so its seal is believed for them, once
+// the bytes agree. What the reader knows by itself it does not read from the seal: identity and number of tokens. Nor is it
+// enough that the sums agree in the last, partly filled block of K: the places of tokens to come must be zero, because
+// later appends count from there.
+func (p *Pool) prove(i bulkhead.PageIndex, at int, id bulkhead.Identity, filled int) *bulkhead.Violation {
+	page := p.view(i)
+	seal := p.layout.SealOf(page)
+	if seal.Identity() != id || seal.Filled() != filled {
+		return p.sealViolation(i, at, id, filled)
+	}
+	for layer := range p.layout.Layers {
+		k, v := p.summer.SumK(&p.layout, page, layer, filled), p.summer.SumV(&p.layout, page, layer, filled)
+		switch {
+		case k != seal.K(layer):
+			return sumViolation(i, at, layer, bulkhead.PartK, seal.K(layer), k)
+		case v != seal.V(layer):
+			return sumViolation(i, at, layer, bulkhead.PartV, seal.V(layer), v)
+		case !p.laterLanesZero(page, layer, filled):
+			return &bulkhead.Violation{Page: i, At: at, Layer: layer, Part: bulkhead.PartK,
+				Expected: "zero behind the filled tokens", Found: "something else"}
+		}
+	}
+	return nil
+}
+
+func sumViolation(i bulkhead.PageIndex, at, layer int, part bulkhead.Part, want, got bulkhead.Sum) *bulkhead.Violation {
+	return &bulkhead.Violation{Page: i, At: at, Layer: layer, Part: part, Expected: want.String(), Found: got.String()}
+}
+
+// laterLanesZero reports whether the last block of K holds nothing of tokens to come.
+func (p *Pool) laterLanesZero(page []byte, layer, filled int) bool {
+	used := filled % bulkhead.BlockTokens
+	if used == 0 {
+		return true
+	}
+	block := p.layout.HeadSize * bulkhead.LineBytes
+	for head := range p.layout.KVHeads {
+		off := p.layout.KOffset(layer, head) + filled/bulkhead.BlockTokens*block
+		for d := range p.layout.HeadSize {
+			if !isZero(page[off+d*bulkhead.LineBytes+2*used : off+(d+1)*bulkhead.LineBytes]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tidy writes the seal of a proven page anew and clears what lies behind its tokens, so that nothing that the sender
+// chose and no sum covers stays.
+func (p *Pool) tidy(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
+	page := p.view(i)
+	l := p.layout
+	rebuild(l, l.SealOf(page), id, filled)
+	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
+	for layer := range l.Layers {
+		for head := range l.KVHeads {
+			k, v := l.KOffset(layer, head), l.VOffset(layer, head)
+			clear(page[k+blocks*l.HeadSize*bulkhead.LineBytes : k+l.KHeadBytes()])
+			clear(page[v+filled*l.HeadStride()*2 : v+l.VHeadBytes()])
+		}
+	}
+}
+
+// rebuild leaves in a seal its sums, which are proven, and what the reader knows by itself.
+func rebuild(l bulkhead.Layout, seal bulkhead.Seal, id bulkhead.Identity, filled int) {
+	kept := make([]bulkhead.Sum, 0, 2*l.Layers)
+	for layer := range l.Layers {
+		kept = append(kept, seal.K(layer), seal.V(layer))
+	}
+	clear(seal.Bytes())
+	seal.SetIdentity(id)
+	seal.SetFilled(filled)
+	for layer := range l.Layers {
+		seal.SetK(layer, kept[2*layer])
+		seal.SetV(layer, kept[2*layer+1])
+	}
+}
