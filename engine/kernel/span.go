@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/bulkhead-llm/bulkhead"
+)
+
+// SegmentTokens is how many keys make a segment. Segments start at multiples of it, whatever the page size.
+const SegmentTokens = 512
+
+// Span is one unit of attention: query rows that share one KV head, over one segment of one sequence. Spans of different
+// heads or segments can be worked on by different threads; [Set.Merge] joins the segments of a row.
+//
+// A span reads every filled block of K and every filled slot of V of its pages exactly once, also those that lie behind its
+// rows' positions, so that the sums that it takes cover the pages whole. It takes them in the pass that loads: of the
+// values in the registers that the multiplication uses (few rows), or of those that it widens into its scratch, which is
+// all that the rows then see (many rows). Nobody can change a page between the sum and the use.
+//
+// Keys behind a row's position count exactly nothing, whatever bits they have: their scores are set to minus infinity
+// before anything looks at them, and their values are not multiplied.
+type Span struct {
+	Layout      *bulkhead.Layout
+	Layer, Head int
+	Pages       [][]byte // all pages of the sequence: page i holds positions from i*PageTokens. PageTokens divides 512
+	Len         int      // filled positions of the sequence, those appended in this step included
+	Segment     int      // keys from Segment*512 to min(Len, that + 512); there must be one
+
+	Rows    int
+	Q       []float32 // row r at r*QStride, HeadSize long: turned by rope, not scaled
+	QStride int
+	Pos     []int32 // row r attends over the keys up to Pos[r]
+	Scale   float32 // of scores
+
+	Max, Den []float32      // out, by row: largest score and sum of exponentials; -Inf and 0 where nothing was attended
+	Acc      []float32      // out: row r at r*HeadSize: sum of exponentials times values
+	SumK     []bulkhead.Sum // in and out, by page of the segment: what was read of this head is added, without FilledTerm
+	SumV     []bulkhead.Sum
+}
+
+// Scratch is the working memory of one thread's spans.
+type Scratch struct {
+	k, v    []float32 // a segment, widened: blocks of K as in a page, slots of V
+	score   []float32 // groupRows x 512
+	acc     []float32 // groupRows x HeadStride
+	limit   [groupRows]int
+	groups  []bulkhead.Lines // sums of V, one for each 16 dimensions
+	args    linesArgs
+	headOf  int
+	strided int
+}
+
+// groupRows is how many rows keep their scores at once.
+const groupRows = 64
+
+// NewScratch is scratch for spans of a layout.
+func NewScratch(l *bulkhead.Layout) *Scratch {
+	return &Scratch{
+		k:       make([]float32, SegmentTokens*l.HeadSize),
+		v:       make([]float32, SegmentTokens*l.HeadStride()),
+		score:   make([]float32, groupRows*SegmentTokens),
+		acc:     make([]float32, groupRows*l.HeadStride()),
+		groups:  make([]bulkhead.Lines, l.HeadStride()/PanelRows),
+		headOf:  l.HeadSize,
+		strided: l.HeadStride(),
+	}
+}
+
+// part is one page's share of a segment.
+type part struct {
+	at     int // first key, counted from the segment's start
+	filled int // keys
+	k, v   []byte
+}
+
+// keys is how many keys the segment has.
+func (sp *Span) keys() int { return min(SegmentTokens, sp.Len-sp.Segment*SegmentTokens) }
+
+// parts is how many pages the segment touches.
+func (sp *Span) parts() int { return sp.Layout.Pages(bulkhead.Tokens(sp.keys())) }
+
+// part is the i-th of them. K is whole blocks, V is filled slots.
+func (sp *Span) part(i int) part {
+	l := sp.Layout
+	at := i * l.PageTokens
+	page := sp.Pages[(sp.Segment*SegmentTokens+at)/l.PageTokens]
+	filled := min(l.PageTokens, sp.keys()-at)
+	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
+	return part{at, filled,
+		page[l.KOffset(sp.Layer, sp.Head):][:blocks*l.HeadSize*bulkhead.LineBytes],
+		page[l.VOffset(sp.Layer, sp.Head):][:filled*l.HeadStride()*2],
+	}
+}
+
+// limit is how many keys of the segment row r attends over.
+func (sp *Span) limit(r int) int {
+	return max(0, min(sp.keys(), int(sp.Pos[r])+1-sp.Segment*SegmentTokens))
+}
+
+// check panics where the span is not one.
+func (sp *Span) check(s *Scratch, guarded bool) {
+	l := sp.Layout
+	switch {
+	case SegmentTokens%l.PageTokens != 0:
+		panic(fmt.Sprintf("kernel: pages of %d tokens do not divide segments of %d", l.PageTokens, SegmentTokens))
+	case sp.Segment < 0 || sp.keys() < 1:
+		panic(fmt.Sprintf("kernel: segment %d of %d tokens", sp.Segment, sp.Len))
+	case sp.Head < 0 || sp.Head >= l.KVHeads || sp.Layer < 0 || sp.Layer >= l.Layers:
+		panic(fmt.Sprintf("kernel: head %d of layer %d", sp.Head, sp.Layer))
+	case s.headOf != l.HeadSize || s.strided != l.HeadStride():
+		panic(fmt.Sprintf("kernel: scratch for heads of %d, heads have %d", s.headOf, l.HeadSize))
+	case sp.Rows < 1 || len(sp.Pos) < sp.Rows || len(sp.Max) < sp.Rows || len(sp.Den) < sp.Rows,
+		len(sp.Acc) < sp.Rows*l.HeadSize, len(sp.Q) < (sp.Rows-1)*sp.QStride+l.HeadSize:
+		panic(fmt.Sprintf("kernel: span of %d rows with room for fewer", sp.Rows))
+	case guarded && (len(sp.SumK) < sp.parts() || len(sp.SumV) < sp.parts()):
+		panic(fmt.Sprintf("kernel: span of %d pages with fewer sums", sp.parts()))
+	}
+}
