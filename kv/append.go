@@ -67,19 +67,38 @@ func (a *Append) place(i int) (at, slot int) {
 // Pages is how many pages attention reads: those that hold tokens, the append's own included.
 func (a *Append) Pages() int { return a.s.pool.layout.Pages(bulkhead.Tokens(a.s.len + a.n)) }
 
-// Compare holds what attention read of one layer of one page, over all heads and without the term for the filled tokens,
-// against the page's seal. It is called for every page in every layer that attention reads, after the layer's tokens have
-// been extended.
+// CompareLayer holds what attention read of one layer against the seals: the sums of every page over all heads, without the
+// term for the filled tokens, pages in order. It is called for every layer that attention reads, after the layer's tokens
+// have been extended. The first page that differs is the violation.
+func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violation {
+	n := a.Pages()
+	invariant.Check(len(k) == n && len(v) == n, "kv: sums of more or fewer pages than attention reads")
+	term := bulkhead.FilledTerm(a.s.pool.layout.PageTokens)
+	var differ bulkhead.Sum
+	for at, seal := range a.s.seals[:n-1] { // without a branch a page: 256 of them a layer at 8,192 tokens
+		differ |= (k[at] + term) ^ seal.K(layer) | (v[at] + term) ^ seal.V(layer)
+	}
+	a.compared += n - 1
+	for at := 0; differ != 0 && at < n-1; at++ {
+		if v := a.Compare(layer, at, k[at], v[at]); v != nil {
+			return v
+		}
+	}
+	return a.Compare(layer, n-1, k[n-1], v[n-1])
+}
+
+// Compare is CompareLayer for one page.
 func (a *Append) Compare(layer, page int, k, v bulkhead.Sum) *bulkhead.Violation {
 	invariant.Check(a.open && uint(page) < uint(a.Pages()), "kv: a page outside the open append was compared")
 	s := a.s
 	term := bulkhead.FilledTerm(filled(s.len+a.n, page, s.pool.layout.PageTokens))
 	a.compared++
 	seal := s.seals[page]
-	if wantK, wantV := seal.K(layer), seal.V(layer); k+term != wantK {
-		return a.violation(layer, page, bulkhead.PartK, wantK, k+term)
-	} else if v+term != wantV {
-		return a.violation(layer, page, bulkhead.PartV, wantV, v+term)
+	if want := seal.K(layer); k+term != want {
+		return a.violation(layer, page, bulkhead.PartK, want, k+term)
+	}
+	if want := seal.V(layer); v+term != want {
+		return a.violation(layer, page, bulkhead.PartV, want, v+term)
 	}
 	return nil
 }

@@ -75,9 +75,26 @@ func (s *Sequence) hold(i bulkhead.PageIndex) {
 	s.seals = append(s.seals, s.pool.layout.SealOf(view))
 }
 
+// Need is how many pages Grow to this capacity would take from the pool.
+func (s *Sequence) Need(capacity bulkhead.Tokens) int {
+	s.held()
+	return max(0, s.pool.layout.Pages(capacity)-len(s.pages))
+}
+
+// Gain is how many pages Release would give back to the pool, cached ones included: those that only this sequence holds.
+func (s *Sequence) Gain() (pages int) {
+	s.held()
+	for _, i := range s.pages {
+		if pg := &s.pool.pages[i]; pg.readers == 1 && pg.writers == 0 && !pg.bad && !s.append.open {
+			pages++
+		}
+	}
+	return pages
+}
+
 // CanGrow reports whether Grow to this capacity would succeed now.
 func (p *Pool) CanGrow(s *Sequence, capacity bulkhead.Tokens) bool {
-	return p.layout.Pages(capacity)-len(s.pages) <= p.FreePages()
+	return s.Need(capacity) <= p.FreePages()
 }
 
 // Grow gives the sequence pages until it can hold capacity tokens, evicting cached pages that were used least recently. It
@@ -86,8 +103,8 @@ func (p *Pool) Grow(s *Sequence, capacity bulkhead.Tokens) bool {
 	s.usable()
 	invariant.Check(s.pool == p, "kv: a sequence was grown by another pool")
 	invariant.Check(!s.append.open, "kv: a sequence was grown while an append is open")
-	need := p.layout.Pages(capacity) - len(s.pages)
-	if need <= 0 {
+	need := s.Need(capacity)
+	if need == 0 {
 		return true
 	}
 	if need > p.FreePages() {
@@ -170,9 +187,13 @@ func (s *Sequence) Dead() bool { s.held(); return s.dead }
 func (s *Sequence) Release() {
 	s.held()
 	s.released = true
+	full := s.len / s.pool.layout.PageTokens
 	for at := len(s.pages) - 1; at >= 0; at-- { // children are evicted before their parents
-		if s.append.open {
+		switch {
+		case s.append.open:
 			s.pool.openWrite(s.pages[at])
+		case at < full && !s.dead: // it may have been private beside a page that is gone by now
+			s.pool.publish(s.pages[at], s.expect[at])
 		}
 		s.pool.unpin(s.pages[at])
 	}
