@@ -15,7 +15,7 @@
 // already. There is no message by which a source could say that a transfer is complete.
 //
 // Either side can stop. A source that stops says so and keeps its pages pinned until the target has answered, because the
-// target may be reading them; only where nothing was offered yet it lets go at once. A target that stops first fences
+// target may be reading them; only where nothing was offered yet it lets go at once, and hears of no outcome. A target that stops first fences
 // what is landing, then abandons, then says so. So each room has exactly one outcome, the target's, and the source
 // hears it; both can be asked for it.
 //

@@ -18,7 +18,6 @@ func TestOutOfOrder(t *testing.T) {
 		"fewer pages sealed than before":   func(s *Source, _ *Target) error { _, _ = s.Sealed(2); _, err := s.Sealed(1); return err },
 		"more pages sealed than there are": func(s *Source, _ *Target) error { _, err := s.Sealed(4); return err },
 		"sealed after stop":                func(s *Source, _ *Target) error { _, _ = s.Sealed(1); s.Stop(); _, err := s.Sealed(2); return err },
-		"commit before an offer":           func(s *Source, _ *Target) error { return s.Receive(Message{Room: testRoom, Kind: Commit}) },
 		"commit of another room": func(s *Source, _ *Target) error {
 			_, _ = s.Sealed(3)
 			return s.Receive(Message{Room: testRoom + 1, Kind: Commit})

@@ -54,23 +54,23 @@ func (s *Source) Sealed(n int) (Message, error) {
 	return Message{Room: s.room, Kind: Offer, Pages: n}, nil
 }
 
-// Stop says that there will be no more pages: the request has ended or left, or a page was not its own. It reports whether
-// the target has to be told; if not, the room is retired. A second Stop changes nothing.
+// Stop says that there will be no more pages: the request has ended or left, or a page was not its own. It gives the
+// message for the target, the first time. Where nothing was offered yet nobody can be reading: the room is retired at once.
 func (s *Source) Stop() (Message, bool) {
-	switch {
-	case s.state != publishing:
-		return Message{}, false
-	case !s.offered:
-		s.state, s.outcome = retired, Abandoned
+	if s.state != publishing {
 		return Message{}, false
 	}
 	s.state = stopping
+	if !s.offered {
+		s.state, s.outcome = retired, Abandoned
+	}
 	return Message{Room: s.room, Kind: Stop}, true
 }
 
-// Receive takes the target's end.
+// Receive takes the target's end. It may come before anything was offered: a target whose own cache has every page commits
+// without pulling, and one whose request has left abandons.
 func (s *Source) Receive(m Message) error {
-	if m.Room != s.room || s.state == retired || !s.offered || m.Kind != Commit && m.Kind != Abandon {
+	if m.Room != s.room || s.state == retired || m.Kind != Commit && m.Kind != Abandon {
 		return s.error(m.Kind.String() + " of room " + m.Room.String())
 	}
 	s.state, s.outcome = retired, Committed

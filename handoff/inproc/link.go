@@ -27,7 +27,7 @@ type Link struct {
 	toSource []handoff.Message
 }
 
-// room is what the source has published, until the target ends it; it is forgotten when the source closes it.
+// room is what the source has published, until the target ends it. It is known from Open to Close, both the source's.
 type room struct {
 	pages [][]byte
 	ended bool
@@ -38,6 +38,13 @@ func New(wakeSource, wakeTarget func()) *Link {
 	return &Link{wakeSource: wakeSource, wakeTarget: wakeTarget, rooms: make(map[bulkhead.Room]*room)}
 }
 
+// Open makes a room known, before the target hears of it by any way.
+func (l *Link) Open(id bulkhead.Room) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rooms[id] = &room{}
+}
+
 // Publish sends an Offer together with the pages that it speaks of: all of the room's that are sealed, in order. It does
 // nothing where the target has ended the room meanwhile.
 func (l *Link) Publish(m handoff.Message, pages [][]byte) {
@@ -45,12 +52,7 @@ func (l *Link) Publish(m handoff.Message, pages [][]byte) {
 		panic("inproc: an offer and its pages differ")
 	}
 	l.mu.Lock()
-	r := l.rooms[m.Room]
-	if r == nil {
-		r = &room{}
-		l.rooms[m.Room] = r
-	}
-	if !r.ended {
+	if r := l.rooms[m.Room]; r != nil && !r.ended {
 		r.pages = append([][]byte(nil), pages...)
 		l.toTarget = slices.DeleteFunc(l.toTarget, func(old handoff.Message) bool {
 			return old.Room == m.Room && old.Kind == handoff.Offer
@@ -84,10 +86,10 @@ func (l *Link) End(m handoff.Message) {
 }
 
 // Close forgets a room that the source has retired.
-func (l *Link) Close(room bulkhead.Room) {
+func (l *Link) Close(id bulkhead.Room) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.rooms, room)
+	delete(l.rooms, id)
 }
 
 // ForTarget takes what the source has sent.
@@ -105,24 +107,24 @@ func (l *Link) drain(box *[]handoff.Message) []handoff.Message {
 }
 
 // Copy pulls one page, seal included, into dst. It fails where the page was not published.
-func (l *Link) Copy(room bulkhead.Room, page int, dst []byte) error {
+func (l *Link) Copy(id bulkhead.Room, page int, dst []byte) error {
 	l.mu.Lock()
 	var pages [][]byte
-	if r := l.rooms[room]; r != nil {
+	if r := l.rooms[id]; r != nil {
 		pages = r.pages
 	}
 	l.mu.Unlock()
 	if page < 0 || page >= len(pages) {
-		return fmt.Errorf("inproc: page %d of room %v was not published", page, room)
+		return fmt.Errorf("inproc: page %d of room %v was not published", page, id)
 	}
 	if n := copy(dst, pages[page]); n != len(dst) || n != len(pages[page]) {
-		return fmt.Errorf("inproc: page %d of room %v has %d bytes, the landing %d", page, room, len(pages[page]), len(dst))
+		return fmt.Errorf("inproc: page %d of room %v has %d bytes, the landing %d", page, id, len(pages[page]), len(dst))
 	}
 	return nil
 }
 
-// Open is how many rooms are known.
-func (l *Link) Open() int {
+// Rooms is how many rooms are known.
+func (l *Link) Rooms() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.rooms)

@@ -17,6 +17,7 @@ func TestLink(t *testing.T) {
 	woken := map[string]int{}
 	l := New(func() { woken["source"]++ }, func() { woken["target"]++ })
 	pages := [][]byte{[]byte("page one"), []byte("page two")}
+	l.Open(1)
 	l.Publish(offer(1, 1), pages[:1])
 	l.Publish(offer(1, 2), pages)
 	if m := l.ForTarget(); len(m) != 1 || m[0] != offer(1, 2) {
@@ -48,8 +49,12 @@ func TestLink(t *testing.T) {
 		t.Errorf("the source hears %v", m)
 	}
 	l.Close(1)
-	if l.Open() != 0 || woken["source"] == 0 || woken["target"] == 0 {
-		t.Errorf("%d rooms open, woken %v", l.Open(), woken)
+	l.End(handoff.Message{Room: 1, Kind: handoff.Abandon})
+	if m := l.ForSource(); len(m) != 0 {
+		t.Errorf("the source hears of a room that it has closed: %v", m)
+	}
+	if l.Rooms() != 0 || woken["source"] == 0 || woken["target"] == 0 {
+		t.Errorf("%d rooms open, woken %v", l.Rooms(), woken)
 	}
 }
 
@@ -86,6 +91,7 @@ func TestLinkConcurrent(t *testing.T) {
 	})
 	for room := bulkhead.Room(1); room <= rooms; room++ {
 		var views [][]byte
+		l.Open(room)
 		for i := range pages {
 			views = append(views, content(room, i))
 			l.Publish(offer(room, i+1), views)
@@ -99,8 +105,8 @@ func TestLinkConcurrent(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if l.Open() != 0 {
-		t.Errorf("%d rooms are left", l.Open())
+	if l.Rooms() != 0 {
+		t.Errorf("%d rooms are left", l.Rooms())
 	}
 }
 
