@@ -76,7 +76,7 @@ func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violatio
 	term := bulkhead.FilledTerm(a.s.pool.layout.PageTokens)
 	var differ bulkhead.Sum
 	for at, seal := range a.s.seals[:n-1] { // without a branch a page: 256 of them a layer at 8,192 tokens
-		differ |= (k[at] + term) ^ seal.K(layer) | (v[at] + term) ^ seal.V(layer)
+		differ |= ((k[at] + term) ^ seal.K(layer)) | ((v[at] + term) ^ seal.V(layer))
 	}
 	a.compared += n - 1
 	for at := 0; differ != 0 && at < n-1; at++ {

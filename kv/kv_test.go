@@ -4,20 +4,22 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/bulkhead-llm/bulkhead"
 )
 
 // small is a layout whose regions have gaps and padding: head size 8 is not a whole line of V.
 var small = bulkhead.Layout{Layers: 2, KVHeads: 2, HeadSize: 8, PageTokens: 16}
 
-// rig is a pool with an engine: it writes values that follow from a token, its position and everything before it, and reads
-// every page as attention does.
+// rig is a pool with an engine: it writes values that follow from a token and everything before it, and reads every page as
+// attention does.
 type rig struct {
 	*Pool
-	t testing.TB
+	t rapid.TB
 }
 
-func newRig(t testing.TB, l bulkhead.Layout, pages int, o Options) *rig {
+func newRig(t rapid.TB, l bulkhead.Layout, pages int, o Options) *rig {
 	t.Helper()
 	o.Layout, o.Arena = l, make([]byte, pages*l.PageBytes())
 	p, err := New(o)
@@ -58,26 +60,55 @@ func store(l bulkhead.Layout, page []byte, layer, slot int, seed uint64) (k, v b
 
 func put(page []byte, off int, x uint16) { page[off], page[off+1] = byte(x), byte(x>>8) }
 
+// seed follows from a token and all before it, as KV does.
+func seed(tokens []bulkhead.Token) uint64 {
+	h := uint64(14695981039346656037)
+	for _, t := range tokens {
+		h = (h ^ uint64(uint32(t))) * 1099511628211
+	}
+	return h
+}
+
+// content is the pages that tokens make, without their seals: what a sequence must hold, by other means than a pool's.
+func content(l bulkhead.Layout, tokens []bulkhead.Token) [][]byte {
+	pages := make([][]byte, l.Pages(bulkhead.Tokens(len(tokens))))
+	for i := range pages {
+		pages[i] = make([]byte, l.PageBytes())
+	}
+	for pos := range tokens {
+		for layer := range l.Layers {
+			store(l, pages[pos/l.PageTokens], layer, pos%l.PageTokens, seed(tokens[:pos+1]))
+		}
+	}
+	return pages
+}
+
 // write is the writing half of a step.
 func (r *rig) write(a *Append, layer int) {
 	l := r.layout
 	for i := range a.Len() {
 		page, slot := a.Slot(i)
-		k, v := store(l, page, layer, slot, uint64(a.s.tokens[a.s.len+i])<<20+uint64(a.s.len+i))
+		k, v := store(l, page, layer, slot, seed(a.s.tokens[:a.s.len+i+1]))
 		a.ExtendK(layer, i, k)
 		a.ExtendV(layer, i, v)
 	}
 }
 
-// read is the reading half of a step: what attention sums, and the comparison.
+// read is the reading half of a step: what attention sums, and the comparison, of whole layers or page by page.
 func (r *rig) read(a *Append, layer int) *bulkhead.Violation {
 	l := r.layout
 	pages := a.s.Pages()
-	for at := range a.Pages() {
+	k, v := make([]bulkhead.Sum, a.Pages()), make([]bulkhead.Sum, a.Pages())
+	for at := range k {
 		n := filled(a.s.len+a.n, at, l.PageTokens)
-		k := l.SumK(pages[at], layer, n) - bulkhead.FilledTerm(n)
-		v := l.SumV(pages[at], layer, n) - bulkhead.FilledTerm(n)
-		if v := a.Compare(layer, at, k, v); v != nil {
+		k[at] = l.SumK(pages[at], layer, n) - bulkhead.FilledTerm(n)
+		v[at] = l.SumV(pages[at], layer, n) - bulkhead.FilledTerm(n)
+	}
+	if layer%2 == 0 {
+		return a.CompareLayer(layer, k, v)
+	}
+	for at := range k {
+		if v := a.Compare(layer, at, k[at], v[at]); v != nil {
 			return v
 		}
 	}

@@ -1,0 +1,306 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/bulkhead-llm/bulkhead"
+)
+
+// fault is one way in which a page is not what its reader expects. It changes page at (of pages, in the order of the
+// sequence), in one layer where it is about bytes.
+type fault struct {
+	name   string
+	change func(w *world, pages [][]byte, at, layer int)
+	parts  []bulkhead.Part // what the reader may find
+}
+
+var (
+	inSeal  = []bulkhead.Part{bulkhead.PartIdentity, bulkhead.PartFilled}
+	inBytes = []bulkhead.Part{bulkhead.PartK, bulkhead.PartV}
+)
+
+// world is what faults take foreign bytes from: the same prompt under another tenant, another prompt of the same tenant, and
+// the sequence's own tail as it was some tokens ago. All are whole pages with seals that are valid where they belong.
+type world struct {
+	l              bulkhead.Layout
+	tenant, prompt [][]byte
+	earlier        []byte
+}
+
+const faultTokens = 16 + 16 + 9 // two full pages and a tail
+
+func newWorld(t testing.TB, l bulkhead.Layout) *world {
+	r := newRig(t, l, 16, Options{})
+	tail := r.compute(domain("a", l), someTokens(faultTokens-3, 1), 16)
+	return &world{
+		l:       l,
+		tenant:  r.compute(domain("b", l), someTokens(faultTokens, 1), 16).Pages(),
+		prompt:  r.compute(domain("a", l), someTokens(faultTokens, 2), 16).Pages(),
+		earlier: tail.Pages()[2],
+	}
+}
+
+func other(at int) int { return (at + 1) % 3 }
+
+func swap(a, b []byte) {
+	for i := range a {
+		a[i], b[i] = b[i], a[i]
+	}
+}
+
+func faults() []fault {
+	seal := func(l bulkhead.Layout) int { return l.SealBytes() }
+	return []fault{
+		{"a bit of K", func(w *world, p [][]byte, at, layer int) { p[at][w.l.KOffset(layer, 1)+5] ^= 0x10 }, inBytes},
+		{"a bit of V", func(w *world, p [][]byte, at, layer int) { p[at][w.l.VOffset(layer, 1)+5] ^= 0x80 }, inBytes},
+		{"a bit of the identity", func(w *world, p [][]byte, at, _ int) { p[at][15] ^= 1 }, inSeal},
+		{"a bit of filled", func(w *world, p [][]byte, at, _ int) { p[at][16] ^= 1 }, inSeal},
+		{"a bit of a K sum", func(w *world, p [][]byte, at, layer int) {
+			s := w.l.SealOf(p[at])
+			s.SetK(layer, s.K(layer)^1)
+		}, inBytes},
+		{"a bit of a V sum", func(w *world, p [][]byte, at, layer int) {
+			s := w.l.SealOf(p[at])
+			s.SetV(layer, s.V(layer)^1<<63)
+		}, inBytes},
+		{"two pages swapped", func(w *world, p [][]byte, at, _ int) { swap(p[at], p[other(at)]) }, inSeal},
+		{"two pages swapped under their seals", func(w *world, p [][]byte, at, _ int) {
+			swap(p[at][seal(w.l):], p[other(at)][seal(w.l):])
+		}, inBytes},
+		{"two seals swapped", func(w *world, p [][]byte, at, _ int) {
+			swap(p[at][:seal(w.l)], p[other(at)][:seal(w.l)])
+		}, inSeal},
+		{"a page twice", func(w *world, p [][]byte, at, _ int) { copy(p[at], p[other(at)]) }, inSeal},
+		{"two slots swapped in K", func(w *world, p [][]byte, at, layer int) { swapSlots(w.l, p[at], layer, 2, 7, true) }, inBytes},
+		{"two slots swapped in V", func(w *world, p [][]byte, at, layer int) { swapSlots(w.l, p[at], layer, 2, 7, false) }, inBytes},
+		{"two heads swapped", func(w *world, p [][]byte, at, layer int) {
+			k0, k1 := w.l.KOffset(layer, 0), w.l.KOffset(layer, 1)
+			swap(p[at][k0:k0+w.l.KHeadBytes()], p[at][k1:k1+w.l.KHeadBytes()])
+		}, inBytes},
+		{"two layers swapped", func(w *world, p [][]byte, at, _ int) {
+			a, b := w.l.KOffset(0, 0), w.l.KOffset(1, 0)
+			swap(p[at][a:a+w.l.LayerBytes()], p[at][b:b+w.l.LayerBytes()])
+		}, inBytes},
+		{"a stale page with its own valid seal", func(w *world, p [][]byte, at, _ int) { copy(p[at], w.prompt[at]) }, inSeal},
+		{"stale bytes under the right seal", func(w *world, p [][]byte, at, _ int) {
+			copy(p[at][seal(w.l):], w.prompt[at][seal(w.l):])
+		}, inBytes},
+		{"one layer of another prompt", func(w *world, p [][]byte, at, layer int) {
+			off := w.l.KOffset(layer, 0)
+			copy(p[at][off:off+w.l.LayerBytes()], w.prompt[at][off:])
+		}, inBytes},
+		{"the same tokens of another tenant", func(w *world, p [][]byte, at, _ int) { copy(p[at], w.tenant[at]) }, inSeal},
+		{"an earlier state of a tail, replayed", func(w *world, p [][]byte, at, _ int) { copy(p[at], w.earlier) }, inSeal},
+		{"a page that nobody wrote", func(w *world, p [][]byte, at, _ int) { clear(p[at]) }, inSeal},
+		{"a sealed page that nobody wrote", func(w *world, p [][]byte, at, _ int) { clear(p[at][seal(w.l):]) }, inBytes},
+		{"one layer that nobody wrote", func(w *world, p [][]byte, at, layer int) {
+			off := w.l.KOffset(layer, 0)
+			clear(p[at][off : off+w.l.LayerBytes()])
+		}, inBytes},
+		{"half of it written late by another", func(w *world, p [][]byte, at, _ int) {
+			copy(p[at][:len(p[at])/2], w.prompt[at])
+		}, append(inSeal, inBytes...)},
+		{"its end written late by another", func(w *world, p [][]byte, at, layer int) {
+			off := w.l.VOffset(layer, 0)
+			copy(p[at][off:off+w.l.HeadStride()*2], w.prompt[at][off:])
+		}, inBytes},
+	}
+}
+
+func swapSlots(l bulkhead.Layout, page []byte, layer, a, b int, k bool) {
+	for h := range l.KVHeads {
+		for d := range l.HeadSize {
+			x, y := l.VOffset(layer, h)+(a*l.HeadStride()+d)*2, l.VOffset(layer, h)+(b*l.HeadStride()+d)*2
+			if k {
+				x, y = l.KOffset(layer, h)+(d*16+a)*2, l.KOffset(layer, h)+(d*16+b)*2
+			}
+			swap(page[x:x+2], page[y:y+2])
+		}
+	}
+}
+
+// everyFault runs a test for each fault in each page and layer.
+func everyFault(t *testing.T, l bulkhead.Layout, run func(t *testing.T, w *world, f fault, at, layer int)) {
+	w := newWorld(t, l)
+	for _, f := range faults() {
+		for at := range 3 {
+			for layer := range l.Layers {
+				t.Run(fmt.Sprintf("%s/page %d/layer %d", f.name, at, layer), func(t *testing.T) { run(t, w, f, at, layer) })
+			}
+		}
+	}
+}
+
+// wantViolation checks what was found. A fault that is between two pages may be found in either.
+func wantViolation(t *testing.T, v *bulkhead.Violation, f fault, at int) {
+	t.Helper()
+	if v == nil {
+		t.Fatal("not detected")
+	}
+	if !errors.Is(v, bulkhead.ErrViolation) || v.At != at && v.At != other(at) || v.Expected == v.Found {
+		t.Errorf("found %v", v)
+	}
+	for _, p := range f.parts {
+		if v.Part == p {
+			return
+		}
+	}
+	t.Errorf("found in %s, want one of %v", v.Part, f.parts)
+}
+
+// Each fault in a page that a sequence holds, from its own computation, from the cache, or landed and committed, is found by the
+// step that meets it.
+func TestFaultsAreFoundByTheReader(t *testing.T) {
+	ids := domain("a", small)
+	prompt := someTokens(faultTokens, 1)
+	open := map[string]func(r *rig) *Sequence{
+		"computed": func(r *rig) *Sequence { return r.compute(ids, prompt, 10) },
+		"cached": func(r *rig) *Sequence {
+			r.compute(ids, prompt, 10).Release()
+			return r.compute(ids, prompt, 10)
+		},
+		"landed": func(r *rig) *Sequence {
+			return r.handoff(ids, newRig(r.t, small, 4, Options{}).compute(ids, prompt, 10))
+		},
+	}
+	for how, start := range open {
+		t.Run(how, func(t *testing.T) {
+			everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
+				r := newRig(t, small, 8, Options{})
+				s := start(r)
+				r.Grow(s, 48)
+				f.change(w, s.Pages(), at, layer)
+				v := r.step(s, []bulkhead.Token{5})
+				wantViolation(t, v, f, at)
+				wantSetAside(t, r, s, v)
+			})
+		})
+	}
+}
+
+// wantSetAside checks what a violation leaves behind: a dead sequence, one page out of use and not findable.
+func wantSetAside(t *testing.T, r *rig, s *Sequence, v *bulkhead.Violation) {
+	t.Helper()
+	if !s.Dead() || s.Len() != faultTokens {
+		t.Errorf("dead %v, %d tokens", s.Dead(), s.Len())
+	}
+	s.Release()
+	r.audit()
+	again := r.Begin(domain("a", small), someTokens(faultTokens, 1))
+	if int(again.Len()) > v.At*16 {
+		t.Errorf("page %d is still found", v.At)
+	}
+	again.Release()
+	if st := r.Stats(); st.SetAside != 1 || !st.Idle() {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A fault that happens within a step, after Check and while layers are being computed, is found as long as the layer is still
+// to be read.
+func TestFaultsWithinAStep(t *testing.T) {
+	everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
+		if f.parts[0] == bulkhead.PartIdentity {
+			t.Skip("what a page says it is counts between steps")
+		}
+		r := newRig(t, small, 3, Options{})
+		s := r.compute(domain("a", small), someTokens(faultTokens, 1), 16)
+		if s.Check() != nil {
+			t.Fatal("violation before the fault")
+		}
+		a := s.Append([]bulkhead.Token{5})
+		var v *bulkhead.Violation
+		for i := 0; i < small.Layers && v == nil; i++ {
+			r.write(a, i)
+			if i == 0 {
+				f.change(w, s.Pages(), at, small.Layers-1)
+			}
+			v = r.read(a, i)
+		}
+		wantViolation(t, v, f, at)
+		a.Fail(v)
+		wantSetAside(t, r, s, v)
+	})
+}
+
+// Each fault in a page that lands is found by the proof, and nothing can be committed.
+func TestFaultsAreFoundByTheProof(t *testing.T) {
+	ids, prompt := domain("a", small), someTokens(faultTokens, 1)
+	everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
+		r := newRig(t, small, 6, Options{})
+		source := newRig(t, small, 3, Options{}).compute(ids, prompt, 16)
+		f.change(w, source.Pages(), at, layer)
+		res, _ := r.Reserve(ids, prompt)
+		v := r.land(res, at, source)
+		wantViolation(t, v, f, at)
+		if _, err := res.Commit(); err == nil {
+			t.Error("committed")
+		}
+		res.Abandon()
+		r.audit()
+		if st := r.Stats(); st.SetAside != 1 || st.Free != 5 || st.Cached != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// The holder of a source page finds by Resum what the proof at the other end found.
+func TestFaultsAreFoundByResum(t *testing.T) {
+	everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
+		r := newRig(t, small, 3, Options{})
+		s := r.compute(domain("a", small), someTokens(faultTokens, 1), 16)
+		for i := range 3 {
+			if v := s.Resum(i); v != nil {
+				t.Fatal(v)
+			}
+		}
+		f.change(w, s.Pages(), at, layer)
+		v := s.Resum(at)
+		wantViolation(t, v, f, at)
+		wantSetAside(t, r, s, v)
+	})
+}
+
+// What no sum covers does not come in with a landed page: it is refused in the last block of K, and cleared everywhere
+// else, so that appends start from zero and go on without a violation.
+func TestLandingLeavesNothingBehindItsTokens(t *testing.T) {
+	ids, prompt := domain("a", small), someTokens(faultTokens, 1)
+	l := small
+	source := newRig(t, l, 3, Options{}).compute(ids, prompt, 16)
+	tail := source.Pages()[2]
+	seal := l.SealOf(tail)
+	for i := 20; i < 64; i++ { // after identity and filled
+		seal.Bytes()[i] = 0xff
+	}
+	for layer := range l.Layers {
+		for h := range l.KVHeads {
+			off := l.VOffset(layer, h)
+			for i := off + 9*l.HeadStride()*2; i < off+l.VHeadBytes(); i++ {
+				tail[i] = 0xee
+			}
+		}
+	}
+	r := newRig(t, l, 3, Options{})
+	s := r.handoff(ids, source)
+	clean := newRig(t, l, 3, Options{}).compute(ids, prompt, 16)
+	if string(s.Pages()[2]) != string(clean.Pages()[2]) {
+		t.Error("the landed tail is not the page that its tokens make")
+	}
+	for i := range 7 {
+		if v := r.step(s, []bulkhead.Token{bulkhead.Token(i)}); v != nil {
+			t.Fatal(v)
+		}
+	}
+
+	// A sender whose sums count what lies in the places of tokens to come.
+	dirty := newRig(t, l, 3, Options{}).compute(ids, prompt, 16)
+	tail = dirty.Pages()[2]
+	tail[l.KOffset(1, 1)+9*2] = 1
+	l.SealOf(tail).SetK(1, l.SumK(tail, 1, 9))
+	res, _ := newRig(t, l, 3, Options{}).Reserve(ids, prompt)
+	if v := r.land(res, 2, dirty); v == nil || v.Part != bulkhead.PartK || v.Layer != 1 {
+		t.Errorf("found %v", v)
+	}
+}
