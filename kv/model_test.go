@@ -202,8 +202,9 @@ func hurt(s *mseq) int { return slices.IndexFunc(s.pages, func(p *mpage) bool { 
 func (m *model) done(s *mseq) {
 	s.append.Done()
 	s.append = nil
+	before := len(s.tokens)
 	s.tokens = append(s.tokens, s.open...)
-	for end := 16; end <= len(s.tokens); end += 16 {
+	for end := (before/16 + 1) * 16; end <= len(s.tokens); end += 16 {
 		m.publish(s.pages[end/16-1], key(s.domain, s.tokens[:end]))
 	}
 }
