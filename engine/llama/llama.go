@@ -62,14 +62,14 @@ func Read(f *gguf.File) (*arch.Spec, error) {
 	return s, k.Err
 }
 
-// scaling is by how much positions are divided.
+// scaling is by how much positions are divided. A file that names a factor and no type means linear.
 func scaling(k *arch.Keys) float32 {
-	legacy := k.FloatOr(1, "rope.scale_linear")
-	switch kind := k.StringOr("none", "rope.scaling.type"); kind {
-	case "none", "":
-		return legacy
-	case "linear":
-		return k.FloatOr(legacy, "rope.scaling.factor")
+	factor := k.FloatOr(k.FloatOr(1, "rope.scale_linear"), "rope.scaling.factor")
+	switch kind := k.StringOr("linear", "rope.scaling.type"); {
+	case kind == "none" || factor == 0:
+		return 1
+	case kind == "linear":
+		return factor
 	default:
 		k.Refuse("rope scaling %q is not supported: supported are none, linear, and factors in %s", kind, names.RopeFactors)
 		return 1
