@@ -11,7 +11,7 @@ type Terminal int
 
 // The terminals. Each request ends in exactly one.
 const (
-	Stop     Terminal = iota + 1 // the model's end of sequence or one of the request's StopIDs; that token is the last event before
+	Stop     Terminal = iota + 1 // the model's end of sequence or one of the request's StopIDs: End.StopToken, which no event carries
 	Length                       // MaxTokens are out
 	Refused                      // End.Refusal says why: its deadline passed, or the worker is draining
 	Violated                     // a page was not its own; End.Err is the *bulkhead.Violation, for logs and not for clients
@@ -51,7 +51,8 @@ type End struct {
 	Err        error             // with Violated and Failed
 	Prompt     bulkhead.Tokens   // tokens of the prompt
 	Cached     bulkhead.Tokens   // of these, found in prefill's cache
-	Completion bulkhead.Tokens   // tokens sent
+	Completion bulkhead.Tokens   // tokens of the answer, the StopToken included
+	StopToken  bulkhead.Token    // with Stop
 }
 
 // Logprobs are the log-probabilities that go with a token.
@@ -78,7 +79,7 @@ const (
 func (s Side) String() string { return [...]string{"prefill", "decode"}[s] }
 
 // Observer is told of durations as they happen, for histograms. It is called from the loops: it must return at once, must
-// not block and must not call back. A nil Observer is none.
+// not block and must not call back.
 type Observer interface {
 	Step(side Side, rows int, d time.Duration)       // one engine step of rows tokens, waiting for the turn not included
 	Queued(tenant string, d time.Duration)           // from Submit to the first page in prefill

@@ -24,6 +24,7 @@ type Stream struct {
 	events []Event
 	read   int
 	sent   bulkhead.Tokens
+	cached bulkhead.Tokens // of the prompt, once it is known
 	ended  bool
 }
 
@@ -80,7 +81,8 @@ func (s *Stream) push(e Event) bool {
 	return true
 }
 
-// finish ends the request, if it has not ended yet, and says whether this call did. It fills in what was sent.
+// finish ends the request, if it has not ended yet, and says whether this call did. It fills in what was
+// sent and cached.
 func (s *Stream) finish(end *End) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,9 +90,19 @@ func (s *Stream) finish(end *End) bool {
 		return false
 	}
 	s.ended = true
-	end.Completion = s.sent
+	end.Completion, end.Cached = s.sent, s.cached
+	if end.Reason == Stop {
+		end.Completion++
+	}
 	s.add(Event{End: end})
 	return true
+}
+
+// setCached keeps how much of the prompt was found in a cache, for the End.
+func (s *Stream) setCached(n bulkhead.Tokens) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cached = n
 }
 
 func (s *Stream) isEnded() bool {

@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/engine"
+	"github.com/bulkhead-llm/bulkhead/sched"
+)
+
+// drawn is one request's next token.
+type drawn struct {
+	token    bulkhead.Token
+	logprobs *Logprobs
+}
+
+// step computes one token of every running request. The logits are the engine's until its next step, so tokens are drawn
+// before the turn is passed on. False where nobody runs.
+func (d *decode) step() bool {
+	b := &d.batch
+	b.targets, b.work, b.tenants, b.events = b.targets[:0], b.work[:0], b.tenants[:0], b.events[:0]
+	for _, ticket := range d.line.Step(d) {
+		t := d.held[ticket]
+		last := len(t.job.tokens) - 1
+		b.targets = append(b.targets, t)
+		b.work = append(b.work, engine.Work{Seq: t.seq, Tokens: t.job.tokens[last:], Logits: true})
+		b.tenants = append(b.tenants, t.job.req.Tenant.Name)
+	}
+	if len(b.targets) == 0 {
+		return false
+	}
+	b.results = slices.Grow(b.results[:0], len(b.work))[:len(b.work)]
+	clear(b.results)
+
+	d.p.turn.take()
+	start := time.Now()
+	d.p.cfg.Runner.Step(b.work, b.results)
+	took := time.Since(start)
+	for i, t := range b.targets {
+		var n drawn
+		if b.results[i].Violation == nil {
+			n.token, n.logprobs = t.job.sampler.Next(b.results[i].Logits)
+		}
+		b.events = append(b.events, n)
+	}
+	d.p.turn.pass()
+
+	d.p.cfg.Observer.Step(Decode, len(b.work), took)
+	d.p.count.add(func(c *Counters) { c.DecodeSteps++; c.DecodeRows += uint64(len(b.work)) })
+	d.p.prefill.charge(b.tenants)
+	for i, t := range b.targets {
+		if v := b.results[i].Violation; v != nil {
+			d.p.violated(t.job, Decode, "decode step", v)
+		} else {
+			d.emit(t.job, b.events[i])
+		}
+		if t.job.stream.isEnded() {
+			d.release(t)
+		}
+	}
+	return true
+}
+
+// emit sends a token, or ends the request where it was its last.
+func (d *decode) emit(j *job, n drawn) {
+	stop := slices.Contains(j.req.StopIDs, n.token) || !j.req.IgnoreEOS && slices.Contains(d.p.cfg.EOS, n.token)
+	if stop {
+		d.p.end(j, End{Reason: Stop, StopToken: n.token})
+		return
+	}
+	j.tokens = append(j.tokens, n.token)
+	if !j.stream.push(Event{Token: n.token, Logprobs: n.logprobs}) {
+		return
+	}
+	d.p.count.add(func(c *Counters) { c.OutputTokens++ })
+	d.time(j)
+	if j.generated() >= j.req.MaxTokens {
+		d.p.end(j, End{Reason: Length})
+	}
+}
+
+// time tells the observer how long the token took.
+func (d *decode) time(j *job) {
+	now := time.Now()
+	if j.last.IsZero() {
+		d.p.cfg.Observer.FirstToken(j.req.Tenant.Name, now.Sub(j.arrived))
+	} else {
+		d.p.cfg.Observer.NextToken(j.req.Tenant.Name, now.Sub(j.last))
+	}
+	j.last = now
+}
+
+// Grow is sched.Pool: a slot for the next token.
+func (d *decode) Grow(ticket sched.Ticket) bool {
+	s := d.held[ticket].seq
+	return d.pool.Grow(s, s.Len()+1)
+}
+
+// SetBack is sched.Pool: what the request holds goes back, running or landing, and it goes through prefill again with its
+// prompt and its answer so far, under a new room.
+func (d *decode) SetBack(ticket sched.Ticket) {
+	t := d.held[ticket]
+	d.p.count.add(func(c *Counters) { c.SetBacks++ })
+	if t.seq != nil {
+		t.seq.Release()
+		delete(d.held, ticket)
+	} else {
+		t.room.Stop()
+		d.settle(t)
+	}
+	d.p.prefill.takeBack(t.job)
+}
+
+// Stuck is sched.Pool: the request is alone and does not fit, which happens only where pages were set aside after it was
+// taken. Pages in quarantine come back.
+func (d *decode) Stuck(ticket sched.Ticket) bool {
+	st := d.pool.Stats()
+	if st.Quarantined > 0 {
+		return false
+	}
+	t := d.held[ticket]
+	d.p.fail(t.job, d.noRoom(len(t.job.tokens)))
+	t.seq.Release()
+	delete(d.held, ticket)
+	return true
+}
+
+// tooLarge ends the head of the line where nobody holds anything and it still does not fit.
+func (d *decode) tooLarge() {
+	ticket, alone := d.line.Head()
+	if ticket == 0 || !alone || !d.pool.Stats().Idle() {
+		return
+	}
+	t := d.held[ticket]
+	d.p.fail(t.job, d.noRoom(len(t.job.tokens)))
+	t.room.Stop()
+	d.settle(t)
+}
+
+func (d *decode) noRoom(tokens int) error {
+	return fmt.Errorf("the decode pool no longer holds %d tokens: %d of its pages are set aside", tokens, d.pool.Stats().SetAside)
+}

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/engine"
+	"github.com/bulkhead-llm/bulkhead/engine/mem"
+	"github.com/bulkhead-llm/bulkhead/kv"
+)
+
+// Config is what a pair is made of.
+type Config struct {
+	Runner engine.Runner   // shared by both loops, which take turns
+	Layout bulkhead.Layout // of the pages of both pools
+	Limits bulkhead.Limits // PrefillPool and DecodePool are rounded down to whole pages
+	Secret [32]byte        // under which the identities of all tenants are keyed; random at each start unless caches are to be shared
+	EOS    []bulkhead.Token
+
+	// Sampler makes the sampler of one request, when its first token is about to be drawn.
+	Sampler func(bulkhead.Request) Sampler
+
+	Summer     kv.Summer // the kernels' sums, for proofs at landing; nil: the reference in plain Go
+	KeepOnFree bool      // clear pages when they are handed out, and not when they are freed
+
+	Log      *slog.Logger // nil: nothing is logged
+	Observer Observer     // nil: nobody is told
+
+	// Arenas for the two pools, zero and of exactly the pools' size; nil: allocated outside the Go heap, and given back by
+	// Close.
+	PrefillArena, DecodeArena []byte
+}
+
+// ArenaBytes is how large the arena of a pool of n tokens is.
+func ArenaBytes(l bulkhead.Layout, n bulkhead.Tokens) int {
+	return int(n) / l.PageTokens * l.PageBytes()
+}
+
+func (c *Config) check() error {
+	if c.Runner == nil || c.Sampler == nil {
+		return errors.New("worker: no runner or no sampler")
+	}
+	if err := c.Layout.Check(); err != nil {
+		return err
+	}
+	if c.Limits.PageTokens != c.Layout.PageTokens {
+		return fmt.Errorf("worker: pages of %d tokens in the limits and of %d in the layout", c.Limits.PageTokens, c.Layout.PageTokens)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
+	return c.Limits.Check()
+}
+
+// pool makes one pool, in the arena or in memory of its own.
+func (c *Config) pool(arena []byte, n bulkhead.Tokens) (_ *kv.Pool, release func(), err error) {
+	release = func() {}
+	size := ArenaBytes(c.Layout, n)
+	if arena == nil {
+		if arena, release, err = mem.Alloc(size); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(arena) != size {
+		return nil, nil, fmt.Errorf("worker: an arena of %d bytes for %v, which take %d", len(arena), n, size)
+	}
+	p, err := kv.New(kv.Options{Layout: c.Layout, Arena: arena, Summer: c.Summer, KeepOnFree: c.KeepOnFree})
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return p, release, nil
+}
+
+// keys keeps the derivers of identities of one loop, by trust domain. Each loop has its own: one is not for concurrent use.
+type keys struct {
+	c     *Config
+	print [32]byte
+	ids   map[string]*kv.Identities
+}
+
+// maxKeys bounds the derivers that a loop keeps; a domain that is forgotten is derived again.
+const maxKeys = 4096
+
+func newKeys(c *Config) *keys {
+	return &keys{c: c, print: c.Runner.Info().Fingerprint, ids: make(map[string]*kv.Identities)}
+}
+
+func (k *keys) of(t bulkhead.Tenant) *kv.Identities {
+	domain := t.Domain
+	if domain == "" {
+		domain = t.Name
+	}
+	ids := k.ids[domain]
+	if ids == nil {
+		if len(k.ids) >= maxKeys {
+			clear(k.ids)
+		}
+		ids = kv.NewIdentities(k.c.Secret, domain, k.print, k.c.Layout)
+		k.ids[domain] = ids
+	}
+	return ids
+}
+
+// nobody is the Observer of a pair that has none.
+type nobody struct{}
+
+func (nobody) Step(Side, int, time.Duration)     {}
+func (nobody) Queued(string, time.Duration)      {}
+func (nobody) Handoff(int, int64, time.Duration) {}
+func (nobody) FirstToken(string, time.Duration)  {}
+func (nobody) NextToken(string, time.Duration)   {}
+func (nobody) Ended(string, End, time.Duration)  {}
