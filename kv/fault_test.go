@@ -29,15 +29,19 @@ type world struct {
 	earlier        []byte
 }
 
-const faultTokens = 16 + 16 + 9 // two full pages and a tail
+// large has pages of two blocks and whole lines; with small it makes the layouts that faults are tried in.
+var large = bulkhead.Layout{Layers: 3, KVHeads: 2, HeadSize: 16, PageTokens: 32}
+
+// faultTokens are two full pages and a tail.
+func faultTokens(l bulkhead.Layout) int { return 2*l.PageTokens + 9 }
 
 func newWorld(t testing.TB, l bulkhead.Layout) *world {
 	r := newRig(t, l, 16, Options{})
-	tail := r.compute(domain("a", l), someTokens(faultTokens-3, 1), 16)
+	tail := r.compute(domain("a", l), someTokens(faultTokens(l)-3, 1), 16)
 	return &world{
 		l:       l,
-		tenant:  r.compute(domain("b", l), someTokens(faultTokens, 1), 16).Pages(),
-		prompt:  r.compute(domain("a", l), someTokens(faultTokens, 2), 16).Pages(),
+		tenant:  r.compute(domain("b", l), someTokens(faultTokens(l), 1), 16).Pages(),
+		prompt:  r.compute(domain("a", l), someTokens(faultTokens(l), 2), 16).Pages(),
 		earlier: tail.Pages()[2],
 	}
 }
@@ -121,13 +125,16 @@ func swapSlots(l bulkhead.Layout, page []byte, layer, a, b int, k bool) {
 	}
 }
 
-// everyFault runs a test for each fault in each page and layer.
-func everyFault(t *testing.T, l bulkhead.Layout, run func(t *testing.T, w *world, f fault, at, layer int)) {
-	w := newWorld(t, l)
-	for _, f := range faults() {
-		for at := range 3 {
-			for layer := range l.Layers {
-				t.Run(fmt.Sprintf("%s/page %d/layer %d", f.name, at, layer), func(t *testing.T) { run(t, w, f, at, layer) })
+// everyFault runs a test for each fault in each page and layer of two layouts.
+func everyFault(t *testing.T, run func(t *testing.T, w *world, f fault, at, layer int)) {
+	for _, l := range []bulkhead.Layout{small, large} {
+		w := newWorld(t, l)
+		for _, f := range faults() {
+			for at := range 3 {
+				for layer := range l.Layers {
+					name := fmt.Sprintf("pages of %d/%s/page %d/layer %d", l.PageTokens, f.name, at, layer)
+					t.Run(name, func(t *testing.T) { run(t, w, f, at, layer) })
+				}
 			}
 		}
 	}
@@ -153,24 +160,21 @@ func wantViolation(t *testing.T, v *bulkhead.Violation, f fault, at int) {
 // Each fault in a page that a sequence holds, from its own computation, from the cache, or landed and committed, is found by the
 // step that meets it.
 func TestFaultsAreFoundByTheReader(t *testing.T) {
-	ids := domain("a", small)
-	prompt := someTokens(faultTokens, 1)
-	open := map[string]func(r *rig) *Sequence{
-		"computed": func(r *rig) *Sequence { return r.compute(ids, prompt, 10) },
-		"cached": func(r *rig) *Sequence {
+	open := map[string]func(r *rig, ids *Identities, prompt []bulkhead.Token) *Sequence{
+		"computed": func(r *rig, ids *Identities, prompt []bulkhead.Token) *Sequence { return r.compute(ids, prompt, 10) },
+		"cached": func(r *rig, ids *Identities, prompt []bulkhead.Token) *Sequence {
 			r.compute(ids, prompt, 10).Release()
 			return r.compute(ids, prompt, 10)
 		},
-		"landed": func(r *rig) *Sequence {
-			return r.handoff(ids, newRig(r.t, small, 4, Options{}).compute(ids, prompt, 10))
+		"landed": func(r *rig, ids *Identities, prompt []bulkhead.Token) *Sequence {
+			return r.handoff(ids, newRig(r.t, r.layout, 4, Options{}).compute(ids, prompt, 10))
 		},
 	}
 	for how, start := range open {
 		t.Run(how, func(t *testing.T) {
-			everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
-				r := newRig(t, small, 8, Options{})
-				s := start(r)
-				r.Grow(s, 48)
+			everyFault(t, func(t *testing.T, w *world, f fault, at, layer int) {
+				r := newRig(t, w.l, 8, Options{})
+				s := start(r, domain("a", w.l), someTokens(faultTokens(w.l), 1))
 				f.change(w, s.Pages(), at, layer)
 				v := r.step(s, []bulkhead.Token{5})
 				wantViolation(t, v, f, at)
@@ -183,13 +187,13 @@ func TestFaultsAreFoundByTheReader(t *testing.T) {
 // wantSetAside checks what a violation leaves behind: a dead sequence, one page out of use and not findable.
 func wantSetAside(t *testing.T, r *rig, s *Sequence, v *bulkhead.Violation) {
 	t.Helper()
-	if !s.Dead() || s.Len() != faultTokens {
+	if !s.Dead() || int(s.Len()) != faultTokens(r.layout) {
 		t.Errorf("dead %v, %d tokens", s.Dead(), s.Len())
 	}
 	s.Release()
 	r.audit()
-	again := r.Begin(domain("a", small), someTokens(faultTokens, 1))
-	if int(again.Len()) > v.At*16 {
+	again := r.Begin(domain("a", r.layout), someTokens(faultTokens(r.layout), 1))
+	if int(again.Len()) > v.At*r.layout.PageTokens {
 		t.Errorf("page %d is still found", v.At)
 	}
 	again.Release()
@@ -201,21 +205,21 @@ func wantSetAside(t *testing.T, r *rig, s *Sequence, v *bulkhead.Violation) {
 // A fault that happens within a step, after Check and while layers are being computed, is found as long as the layer is still
 // to be read.
 func TestFaultsWithinAStep(t *testing.T) {
-	everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
+	everyFault(t, func(t *testing.T, w *world, f fault, at, layer int) {
 		if f.parts[0] == bulkhead.PartIdentity {
 			t.Skip("what a page says it is counts between steps")
 		}
-		r := newRig(t, small, 3, Options{})
-		s := r.compute(domain("a", small), someTokens(faultTokens, 1), 16)
+		r := newRig(t, w.l, 3, Options{})
+		s := r.compute(domain("a", w.l), someTokens(faultTokens(w.l), 1), 16)
 		if s.Check() != nil {
 			t.Fatal("violation before the fault")
 		}
 		a := s.Append([]bulkhead.Token{5})
 		var v *bulkhead.Violation
-		for i := 0; i < small.Layers && v == nil; i++ {
+		for i := 0; i < w.l.Layers && v == nil; i++ {
 			r.write(a, i)
 			if i == 0 {
-				f.change(w, s.Pages(), at, small.Layers-1)
+				f.change(w, s.Pages(), at, w.l.Layers-1)
 			}
 			v = r.read(a, i)
 		}
@@ -227,10 +231,10 @@ func TestFaultsWithinAStep(t *testing.T) {
 
 // Each fault in a page that lands is found by the proof, and nothing can be committed.
 func TestFaultsAreFoundByTheProof(t *testing.T) {
-	ids, prompt := domain("a", small), someTokens(faultTokens, 1)
-	everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
-		r := newRig(t, small, 6, Options{})
-		source := newRig(t, small, 3, Options{}).compute(ids, prompt, 16)
+	everyFault(t, func(t *testing.T, w *world, f fault, at, layer int) {
+		ids, prompt := domain("a", w.l), someTokens(faultTokens(w.l), 1)
+		r := newRig(t, w.l, 6, Options{})
+		source := newRig(t, w.l, 3, Options{}).compute(ids, prompt, 16)
 		f.change(w, source.Pages(), at, layer)
 		res, _ := r.Reserve(ids, prompt)
 		v := r.land(res, at, source)
@@ -248,9 +252,9 @@ func TestFaultsAreFoundByTheProof(t *testing.T) {
 
 // The holder of a source page finds by Resum what the proof at the other end found.
 func TestFaultsAreFoundByResum(t *testing.T) {
-	everyFault(t, small, func(t *testing.T, w *world, f fault, at, layer int) {
-		r := newRig(t, small, 3, Options{})
-		s := r.compute(domain("a", small), someTokens(faultTokens, 1), 16)
+	everyFault(t, func(t *testing.T, w *world, f fault, at, layer int) {
+		r := newRig(t, w.l, 3, Options{})
+		s := r.compute(domain("a", w.l), someTokens(faultTokens(w.l), 1), 16)
 		for i := range 3 {
 			if v := s.Resum(i); v != nil {
 				t.Fatal(v)
@@ -266,20 +270,17 @@ func TestFaultsAreFoundByResum(t *testing.T) {
 // What no sum covers does not come in with a landed page: it is refused in the last block of K, and cleared everywhere
 // else, so that appends start from zero and go on without a violation.
 func TestLandingLeavesNothingBehindItsTokens(t *testing.T) {
-	ids, prompt := domain("a", small), someTokens(faultTokens, 1)
-	l := small
+	l := large
+	ids, prompt := domain("a", l), someTokens(faultTokens(l), 1)
 	source := newRig(t, l, 3, Options{}).compute(ids, prompt, 16)
 	tail := source.Pages()[2]
 	seal := l.SealOf(tail)
-	for i := 20; i < 64; i++ { // after identity and filled
-		seal.Bytes()[i] = 0xff
-	}
+	fillWith(seal.Bytes()[20:64], 0xff) // after identity and filled
 	for layer := range l.Layers {
 		for h := range l.KVHeads {
-			off := l.VOffset(layer, h)
-			for i := off + 9*l.HeadStride()*2; i < off+l.VHeadBytes(); i++ {
-				tail[i] = 0xee
-			}
+			k, v := l.KOffset(layer, h), l.VOffset(layer, h)
+			fillWith(tail[k+l.HeadSize*bulkhead.LineBytes:k+l.KHeadBytes()], 0xdd) // the second block
+			fillWith(tail[v+9*l.HeadStride()*2:v+l.VHeadBytes()], 0xee)
 		}
 	}
 	r := newRig(t, l, 3, Options{})
@@ -288,7 +289,7 @@ func TestLandingLeavesNothingBehindItsTokens(t *testing.T) {
 	if string(s.Pages()[2]) != string(clean.Pages()[2]) {
 		t.Error("the landed tail is not the page that its tokens make")
 	}
-	for i := range 7 {
+	for i := range 23 {
 		if v := r.step(s, []bulkhead.Token{bulkhead.Token(i)}); v != nil {
 			t.Fatal(v)
 		}
@@ -302,5 +303,11 @@ func TestLandingLeavesNothingBehindItsTokens(t *testing.T) {
 	res, _ := newRig(t, l, 3, Options{}).Reserve(ids, prompt)
 	if v := r.land(res, 2, dirty); v == nil || v.Part != bulkhead.PartK || v.Layer != 1 {
 		t.Errorf("found %v", v)
+	}
+}
+
+func fillWith(b []byte, x byte) {
+	for i := range b {
+		b[i] = x
 	}
 }

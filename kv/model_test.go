@@ -2,6 +2,7 @@ package kv
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -449,6 +450,12 @@ func (m *model) compareBytes(t *rapid.T, s *mseq) {
 }
 
 func TestPoolAgainstModel(t *testing.T) {
+	if steps := flag.Lookup("rapid.steps"); steps.Value.String() == steps.DefValue {
+		defer flag.Set("rapid.steps", steps.DefValue)
+		if err := flag.Set("rapid.steps", "200"); err != nil { // short runs seldom fill a pool
+			t.Fatal(err)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
 		t.Repeat(map[string]func(*rapid.T){
