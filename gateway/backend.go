@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/openai"
+)
+
+// Backend is the workers behind the gateway. It is safe for concurrent use.
+type Backend interface {
+	// Submit takes an admitted request, or refuses it: a queue is full, the workers are draining, or they hold to other
+	// limits than the gateway knew.
+	Submit(bulkhead.Admitted) (Stream, *bulkhead.Refusal)
+	// Limits are those of the workers now. The gateway admits by them.
+	Limits() bulkhead.Limits
+}
+
+// Stream is the answer to one submitted request. It has one reader.
+type Stream interface {
+	// Next waits for the next event; false when ctx is done, or after the End.
+	Next(ctx context.Context) (Event, bool)
+	// Leave says that nobody wants more; the End still comes. It may be called at any time and more than once.
+	Leave()
+}
+
+// Event is one token, or the end where End is set.
+type Event struct {
+	Token    bulkhead.Token
+	Logprobs *Logprobs // where they were asked for
+	End      *End
+}
+
+// Logprobs are the log-probability of a token and of the likeliest at its place.
+type Logprobs struct {
+	Token float32
+	Top   []TokenLogprob
+}
+
+// TokenLogprob is one alternative.
+type TokenLogprob struct {
+	Token   bulkhead.Token
+	Logprob float32
+}
+
+// Reason says how a request ended in the workers.
+type Reason int
+
+// The reasons.
+const (
+	Stopped  Reason = iota + 1 // the model's end, or one of StopIDs; that token was the last event
+	Length                     // MaxTokens are out
+	Refused                    // End.Refusal says why
+	Violated                   // a page was not the request's own; End.Err is the *bulkhead.Violation
+	Aborted                    // after Leave
+	Failed                     // End.Err says what
+)
+
+// End is the last event of a stream.
+type End struct {
+	Reason  Reason
+	Refusal *bulkhead.Refusal // with Refused
+	Err     error             // with Violated and Failed: for logs, never for clients
+	Cached  bulkhead.Tokens   // tokens of the prompt that were found in the cache
+}
+
+// Text is the model's tokenizer and chat template. It is safe for concurrent use.
+type Text interface {
+	// Chat is the prompt for the assistant's next message. Nothing that a message says becomes a control token. The
+	// error is fit for clients: the template refuses these messages, or the model has none.
+	Chat([]openai.Message) ([]bulkhead.Token, error)
+	// Prompt is the tokens of a plain text, behind the token that starts texts where the model wants one.
+	Prompt(text string) []bulkhead.Token
+	// Size is one more than the largest token.
+	Size() int
+	// Ends says that a token ends an answer.
+	Ends(bulkhead.Token) bool
+	// Piece is the bytes of a token, be they whole characters or not.
+	Piece(bulkhead.Token) []byte
+	// Decode is the text of tokens.
+	Decode([]bulkhead.Token) string
+	// Decoder turns the tokens of one answer into text as they come.
+	Decoder() Decoder
+}
+
+// Decoder gives out whole characters only. It has one user.
+type Decoder interface {
+	Next(bulkhead.Token) string
+	Flush() string // what was held back and will not be completed
+}
