@@ -1,0 +1,348 @@
+package jinja
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Value is what a template computes with: nil for none, or one of the types below. Numbers and booleans know, too,
+// whether they are a client's, since they can be printed.
+type Value any
+
+type (
+	// Undefined is a name or attribute that is not there. It prints as nothing, counts as false and as empty, and
+	// anything else that is done with it fails with what is missing.
+	Undefined struct{ what string }
+
+	Bool struct {
+		v      bool
+		client bool
+	}
+
+	Int struct {
+		n      int64
+		client bool
+	}
+
+	// Float has the digits where the number is an integer that int64 cannot hold.
+	Float struct {
+		f      float64
+		digits string
+		client bool
+	}
+
+	List struct {
+		items []Value
+		tuple bool
+		lazy  bool // a generator of Python: it can be gone through, and little else
+	}
+
+	Dict struct {
+		keys      []Str // in the order of insertion
+		values    map[string]Value
+		namespace bool // its attributes can be set
+	}
+
+	// Func is a function, macro or method.
+	Func struct {
+		name string
+		call func(r *rendering, a arguments) Value
+	}
+)
+
+// NewList is a list of values.
+func NewList(items ...Value) *List { return &List{items: items} }
+
+// NewDict is an empty dict.
+func NewDict() *Dict { return &Dict{values: make(map[string]Value)} }
+
+// NewBool is a boolean of the operator's.
+func NewBool(v bool) Bool { return Bool{v: v} }
+
+// Set puts a value under a key, which keeps its place if it is there already.
+func (d *Dict) Set(key Str, v Value) {
+	if _, ok := d.values[key.text]; !ok {
+		d.keys = append(d.keys, key)
+	}
+	d.values[key.text] = v
+}
+
+func (d *Dict) delete(key string) {
+	if _, ok := d.values[key]; !ok {
+		return
+	}
+	delete(d.values, key)
+	for i, k := range d.keys {
+		if k.text == key {
+			d.keys = append(d.keys[:i:i], d.keys[i+1:]...)
+			return
+		}
+	}
+}
+
+func truth(v Value) bool {
+	switch v := v.(type) {
+	case nil, Undefined:
+		return false
+	case Bool:
+		return v.v
+	case Int:
+		return v.n != 0
+	case Float:
+		return v.f != 0
+	case Str:
+		return v.text != ""
+	case *List:
+		return v.lazy || len(v.items) > 0
+	case *Dict:
+		return v.namespace || len(v.keys) > 0
+	}
+	return true
+}
+
+// kind is Python's name of a value's type, for messages.
+func kind(v Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "NoneType"
+	case Undefined:
+		return "Undefined"
+	case Bool:
+		return "bool"
+	case Int:
+		return "int"
+	case Float:
+		if v.digits != "" {
+			return "int"
+		}
+		return "float"
+	case Str:
+		return "str"
+	case *List:
+		switch {
+		case v.lazy:
+			return "generator"
+		case v.tuple:
+			return "tuple"
+		}
+		return "list"
+	case *Dict:
+		if v.namespace {
+			return "Namespace"
+		}
+		return "dict"
+	case *loop:
+		return "LoopContext"
+	}
+	return "function"
+}
+
+// number is a value as a number: whole, fraction, whether it is whole, whether it is a number, and whose it is.
+func number(v Value) (n int64, f float64, whole, ok, client bool) {
+	switch v := v.(type) {
+	case Bool:
+		if v.v {
+			n = 1
+		}
+		return n, float64(n), true, true, v.client
+	case Int:
+		return v.n, float64(v.n), true, true, v.client
+	case Float:
+		return 0, v.f, false, true, v.client
+	}
+	return 0, 0, false, false, false
+}
+
+func isClient(v Value) bool {
+	switch v := v.(type) {
+	case Str:
+		return v.anyClient()
+	default:
+		_, _, _, _, client := number(v)
+		return client
+	}
+}
+
+func equal(m *meter, a, b Value) bool {
+	m.step(1)
+	m.enter()
+	defer m.leave()
+	if an, af, aw, ok, _ := number(a); ok {
+		bn, bf, bw, ok, _ := number(b)
+		if aw && bw {
+			return ok && an == bn
+		}
+		return ok && af == bf
+	}
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case Undefined:
+		_, ok := b.(Undefined)
+		return ok
+	case Str:
+		b, ok := b.(Str)
+		m.step(min(len(a.text), len(b.text)) >> 6)
+		return ok && a.text == b.text
+	case *List:
+		b, ok := b.(*List)
+		if !ok || len(a.items) != len(b.items) || a.tuple != b.tuple {
+			return false
+		}
+		for i := range a.items {
+			if !equal(m, a.items[i], b.items[i]) {
+				return false
+			}
+		}
+		return true
+	case *Dict:
+		b, ok := b.(*Dict)
+		if !ok || len(a.keys) != len(b.keys) {
+			return false
+		}
+		for key, v := range a.values {
+			w, ok := b.values[key]
+			if !ok || !equal(m, v, w) {
+				return false
+			}
+		}
+		return true
+	}
+	return a == b
+}
+
+// text is a value as it is printed: Python's str.
+func text(m *meter, v Value) Str {
+	if s, ok := v.(Str); ok {
+		return s
+	}
+	if _, ok := v.(Undefined); ok {
+		return Str{}
+	}
+	b := builder{meter: m}
+	b.repr(v)
+	return b.str()
+}
+
+// repr writes a value as Python does inside a list.
+func (b *builder) repr(v Value) {
+	b.meter.step(1)
+	b.meter.enter()
+	defer b.meter.leave()
+	switch v := v.(type) {
+	case nil:
+		b.own("None")
+	case Undefined:
+		b.own("Undefined")
+	case Bool:
+		b.text(map[bool]string{true: "True", false: "False"}[v.v], v.client)
+	case Int:
+		b.text(strconv.FormatInt(v.n, 10), v.client)
+	case Float:
+		b.text(v.String(), v.client)
+	case Str:
+		b.quote(v)
+	case *List:
+		b.reprList(v)
+	case *Dict:
+		b.own("{")
+		for i, key := range v.keys {
+			if i > 0 {
+				b.own(", ")
+			}
+			b.quote(key)
+			b.own(": ")
+			b.repr(v.values[key.text])
+		}
+		b.own("}")
+	default:
+		fail("a %s cannot be printed", kind(v))
+	}
+}
+
+func (b *builder) reprList(v *List) {
+	if v.lazy {
+		fail("a generator cannot be printed")
+	}
+	open, end := "[", "]"
+	if v.tuple {
+		open, end = "(", ")"
+		if len(v.items) == 1 {
+			end = ",)"
+		}
+	}
+	b.own(open)
+	for i, item := range v.items {
+		if i > 0 {
+			b.own(", ")
+		}
+		b.repr(item)
+	}
+	b.own(end)
+}
+
+// quote writes a string as Python's repr: in single quotes unless only it has some, with escapes.
+func (b *builder) quote(s Str) {
+	mark := "'"
+	if strings.Contains(s.text, "'") && !strings.Contains(s.text, `"`) {
+		mark = `"`
+	}
+	b.own(mark)
+	s.runes(func(at int, r rune, size int) bool {
+		out := s.text[at : at+size]
+		switch {
+		case out == mark || r == '\\':
+			out = `\` + out
+		case r == '\n':
+			out = `\n`
+		case r == '\r':
+			out = `\r`
+		case r == '\t':
+			out = `\t`
+		case r == utf8.RuneError && size == 1:
+			out = `\ufffd`
+		case !unicode.IsPrint(r):
+			switch {
+			case r < 0x100:
+				out = `\x` + hex(r, 2)
+			case r < 0x10000:
+				out = `\u` + hex(r, 4)
+			default:
+				out = `\U` + hex(r, 8)
+			}
+		}
+		b.text(out, s.clientAt(at))
+		return true
+	})
+	b.own(mark)
+}
+
+func hex(r rune, width int) string {
+	s := strconv.FormatInt(int64(r), 16)
+	return strings.Repeat("0", max(0, width-len(s))) + s
+}
+
+// String is Python's writing of a float: as few digits as tell it apart, always with a point or an exponent.
+func (f Float) String() string {
+	switch {
+	case f.digits != "":
+		return f.digits
+	case math.IsNaN(f.f):
+		return "nan"
+	case math.IsInf(f.f, 1):
+		return "inf"
+	case math.IsInf(f.f, -1):
+		return "-inf"
+	}
+	if abs := math.Abs(f.f); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
+		return strconv.FormatFloat(f.f, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(f.f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
