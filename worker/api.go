@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/engine/sample"
 )
 
 // Terminal says how a request ended.
@@ -62,10 +63,7 @@ type Logprobs struct {
 }
 
 // TokenLogprob is one alternative.
-type TokenLogprob struct {
-	Token   bulkhead.Token
-	Logprob float32
-}
+type TokenLogprob = sample.TokenLogprob
 
 // Side is one of the two workers of a pair.
 type Side int

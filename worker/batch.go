@@ -7,13 +7,15 @@ import (
 
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/engine"
+	"github.com/bulkhead-llm/bulkhead/engine/sample"
 	"github.com/bulkhead-llm/bulkhead/sched"
 )
 
 // drawn is one request's next token.
 type drawn struct {
 	token    bulkhead.Token
-	logprobs *Logprobs
+	logprobs *sample.Logprobs
+	err      error
 }
 
 // step computes one token of every running request. The logits are the engine's until its next step, so tokens are drawn
@@ -23,6 +25,9 @@ func (d *decode) step() bool {
 	b.targets, b.work, b.tenants, b.events = b.targets[:0], b.work[:0], b.tenants[:0], b.events[:0]
 	for _, ticket := range d.line.Step(d) {
 		t := d.held[ticket]
+		if t.job.stream.isEnded() {
+			continue // since the turn began: let go of in the next
+		}
 		last := len(t.job.tokens) - 1
 		b.targets = append(b.targets, t)
 		b.work = append(b.work, engine.Work{Seq: t.seq, Tokens: t.job.tokens[last:], Logits: true})
@@ -41,7 +46,7 @@ func (d *decode) step() bool {
 	for i, t := range b.targets {
 		var n drawn
 		if b.results[i].Violation == nil {
-			n.token, n.logprobs = t.job.sampler.Next(b.results[i].Logits)
+			n.token, n.logprobs, n.err = t.job.sampler.Next(b.results[i].Logits)
 		}
 		b.events = append(b.events, n)
 	}
@@ -53,6 +58,8 @@ func (d *decode) step() bool {
 	for i, t := range b.targets {
 		if v := b.results[i].Violation; v != nil {
 			d.p.violated(t.job, Decode, "decode step", v)
+		} else if err := b.events[i].err; err != nil {
+			d.p.fail(t.job, err)
 		} else {
 			d.emit(t.job, b.events[i])
 		}
@@ -71,7 +78,11 @@ func (d *decode) emit(j *job, n drawn) {
 		return
 	}
 	j.tokens = append(j.tokens, n.token)
-	if !j.stream.push(Event{Token: n.token, Logprobs: n.logprobs}) {
+	e := Event{Token: n.token}
+	if l := n.logprobs; l != nil {
+		e.Logprobs = &Logprobs{Token: l.Logprob, Top: l.Top}
+	}
+	if !j.stream.push(e) {
 		return
 	}
 	d.p.count.add(func(c *Counters) { c.OutputTokens++ })

@@ -20,9 +20,6 @@ type Config struct {
 	Secret [32]byte        // under which the identities of all tenants are keyed; random at each start unless caches are to be shared
 	EOS    []bulkhead.Token
 
-	// Sampler makes the sampler of one request, when its first token is about to be drawn.
-	Sampler func(bulkhead.Request) Sampler
-
 	Summer     kv.Summer // the kernels' sums, for proofs at landing; nil: the reference in plain Go
 	KeepOnFree bool      // clear pages when they are handed out, and not when they are freed
 
@@ -40,8 +37,8 @@ func ArenaBytes(l bulkhead.Layout, n bulkhead.Tokens) int {
 }
 
 func (c *Config) check() error {
-	if c.Runner == nil || c.Sampler == nil {
-		return errors.New("worker: no runner or no sampler")
+	if c.Runner == nil {
+		return errors.New("worker: no runner")
 	}
 	if err := c.Layout.Check(); err != nil {
 		return err

@@ -175,9 +175,7 @@ func (d *decode) settle(t *target) {
 			panic(err) // the room counts as proven what the pool does not
 		}
 		t.seq, t.reservation = seq, nil
-		if t.job.sampler == nil {
-			t.job.sampler = d.p.cfg.Sampler(t.job.req)
-		}
+		d.p.sample(t.job)
 		d.line.Landed(t.job.ticket)
 		bytes := int64(t.pulled) * int64(d.p.cfg.Layout.PageBytes())
 		d.p.count.add(func(c *Counters) { c.HandoffPages += uint64(t.pulled); c.HandoffBytes += uint64(bytes) })
@@ -236,6 +234,7 @@ func (d *decode) land(t *target, page int) {
 	}
 	if v := l.Prove(); v != nil {
 		must(t.room.Failed(page))
+		d.settle(t) // prefill hears of it before the client, so that it looks at the source before anybody comes again
 		d.p.violated(t.job, Decode, "landing", v)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/engine"
@@ -116,8 +117,8 @@ func TestDamagedSource(t *testing.T) {
 	if end.Reason != Violated || len(tokens) != 0 || end.Cached != 64 {
 		t.Errorf("%d tokens, ended as %+v", len(tokens), end)
 	}
-	if n := len(r.log.with("kv integrity violation")); n != 2 {
-		t.Errorf("%d violations were logged, not one at landing and one of its source", n)
+	for len(r.log.with("kv integrity violation")) < 2 { // one at landing, and prefill's of the source
+		time.Sleep(time.Millisecond)
 	}
 	if end := r.run(q); end.Cached != 0 {
 		t.Errorf("%d tokens were found behind a page that was set aside", end.Cached)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/engine/sample"
 	"github.com/bulkhead-llm/bulkhead/sched"
 )
 
@@ -17,7 +18,7 @@ type job struct {
 	stream  *Stream
 
 	tokens  []bulkhead.Token // the prompt, and the answer so far
-	sampler Sampler          // from the first token on, and kept when the request is set back
+	sampler *sample.Sampler  // from the first token on, and kept when the request is set back
 	begun   bool             // has had pages in prefill before
 	last    time.Time        // when the last token was sent
 }
@@ -47,6 +48,19 @@ func (p *Pair) end(j *job, e End) {
 	p.forget(j)
 	p.prefill.bell.ring()
 	p.decode.bell.ring()
+}
+
+// sample gives the request its sampler, when its first token is about to be drawn: penalties make it as large as a
+// vocabulary, and many requests wait.
+func (p *Pair) sample(j *job) {
+	if j.sampler != nil {
+		return
+	}
+	s, err := sample.New(j.req.Sampling, p.cfg.Runner.Info().Vocab, j.req.Prompt)
+	if err != nil {
+		p.refuse(j, bulkhead.Refuse(bulkhead.CodeInvalid, "", "%v", err))
+	}
+	j.sampler = s
 }
 
 func (p *Pair) refuse(j *job, r *bulkhead.Refusal) { p.end(j, End{Reason: Refused, Refusal: r}) }

@@ -83,7 +83,7 @@ func TestSetBackKeepsSampling(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		q := request("acme", words(10+i, uint64(i)), 100)
-		q.Sampling.Seed = uint64(i)
+		q.Sampling = bulkhead.Sampling{Temperature: 2, TopP: 0.95, Seed: uint64(i), FrequencyPenalty: 0.4, RepetitionPenalty: 1.1}
 		wg.Go(func() { r.run(q) })
 	}
 	wg.Wait()

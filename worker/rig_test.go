@@ -12,6 +12,7 @@ import (
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/engine"
 	"github.com/bulkhead-llm/bulkhead/engine/algebra"
+	"github.com/bulkhead-llm/bulkhead/engine/sample"
 	"go.uber.org/goleak"
 )
 
@@ -47,27 +48,6 @@ func (h *hooked) Step(work []engine.Work, results []engine.Result) {
 // newModel is the model of all tests. A model is for one user at a time, so the reference has its own.
 func newModel() *algebra.Model { return algebra.New(algebra.Small(pageSize), vocab, 11) }
 
-// draw is a sampler with a state of its own: each token is drawn by a random number that follows from all before.
-type draw struct{ state uint64 }
-
-func newDraw(q bulkhead.Request) Sampler { return &draw{q.Sampling.Seed} }
-
-func (d *draw) Next(logits []float32) (bulkhead.Token, *Logprobs) {
-	d.state = d.state*6364136223846793005 + 1442695040888963407
-	var sum float32
-	for _, l := range logits {
-		sum += l
-	}
-	at := sum * float32(d.state>>40) / (1 << 24)
-	for t, l := range logits {
-		if at -= l; at < 0 {
-			d.state ^= uint64(t)
-			return bulkhead.Token(t), nil
-		}
-	}
-	return bulkhead.Token(len(logits) - 1), nil
-}
-
 type setup struct {
 	limits   bulkhead.Limits
 	before   func(work []engine.Work)
@@ -86,7 +66,7 @@ func newRig(t testing.TB, s setup) *rig {
 	r := &rig{t: t, log: &logs{}}
 	r.arenas[Prefill] = make([]byte, ArenaBytes(l, s.limits.PrefillPool))
 	r.arenas[Decode] = make([]byte, ArenaBytes(l, s.limits.DecodePool))
-	p, err := NewPair(Config{Runner: &hooked{newModel(), s.before}, Sampler: newDraw, Layout: l, Limits: s.limits, EOS: []bulkhead.Token{eos},
+	p, err := NewPair(Config{Runner: &hooked{newModel(), s.before}, Layout: l, Limits: s.limits, EOS: []bulkhead.Token{eos},
 		Secret: [32]byte{7}, KeepOnFree: s.keep, Observer: s.observer, Log: slog.New(r.log),
 		PrefillArena: r.arenas[Prefill], DecodeArena: r.arenas[Decode]})
 	if err != nil {
@@ -132,10 +112,16 @@ func (r *rig) finish(setAside int) {
 
 // reference is the whole answer that a request must get.
 func (r *rig) reference(q bulkhead.Request) (answer []bulkhead.Token, end Terminal) {
-	s := newDraw(q)
+	s, err := sample.New(q.Sampling, vocab, q.Prompt)
+	if err != nil {
+		r.t.Error(err)
+	}
 	end = Length
 	answer = newModel().Answer(q.Prompt, func(logits []float32) (bulkhead.Token, bool) {
-		t, _ := s.Next(logits)
+		t, _, err := s.Next(logits)
+		if err != nil {
+			r.t.Error(err)
+		}
 		if slices.Contains(q.StopIDs, t) || !q.IgnoreEOS && t == eos {
 			end = Stop
 			return t, false
@@ -220,7 +206,7 @@ func (r *rig) run(q bulkhead.Request) *End {
 
 func request(tenant string, prompt []bulkhead.Token, max bulkhead.Tokens) bulkhead.Request {
 	return bulkhead.Request{ID: bulkhead.RequestID(fmt.Sprintf("%s-%d-%d", tenant, len(prompt), max)),
-		Tenant: bulkhead.Tenant{Name: tenant, Domain: tenant}, Prompt: prompt, MaxTokens: max, IgnoreEOS: true, Sampling: bulkhead.Sampling{Seed: uint64(max)}}
+		Tenant: bulkhead.Tenant{Name: tenant, Domain: tenant}, Prompt: prompt, MaxTokens: max, IgnoreEOS: true, Sampling: bulkhead.Sampling{Temperature: 1, Seed: uint64(max)}}
 }
 
 // words are n tokens that follow from a seed.
