@@ -1,0 +1,184 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// quantize writes the kernel that quantises blocks of 32.
+func (u *unit) quantize() {
+	u.begin("quantize", "(q *int8, scale *float32, qsum *int32, x *float32, blocks int)", "quantises blocks of 32 values.")
+	q, scale, qsum, x, n := u.param("q"), u.param("scale"), u.param("qsum"), u.param("x"), u.param("blocks")
+	order := u.words("order", 0, 4, 1, 5, 2, 6, 3, 7)
+	u.Label("next")
+	v := make([]reg.VecVirtual, 4)
+	most := u.YMM()
+	for i := range v {
+		v[i] = u.YMM()
+		u.VMOVUPS(at(x, 32*i), v[i])
+		if i == 0 {
+			u.VPAND(u.words("abs", 0x7fffffff), v[i], most)
+			continue
+		}
+		t := u.YMM()
+		u.VPAND(u.words("abs", 0x7fffffff), v[i], t)
+		u.VPMAXUD(t, most, most) // as integers, where NaN is above infinity
+	}
+	m := u.foldMax(most)
+	inverse := u.blockScale(m, scale)
+	factor := u.YMM()
+	u.VBROADCASTSS(inverse, factor)
+	total := u.YMM()
+	for i := range v {
+		ok := u.YMM()
+		u.VMULPS(factor, v[i], v[i])
+		u.VCMPPS(U8(7), v[i], v[i], ok) // NaN, from infinity times 0, becomes 0
+		u.VANDPS(ok, v[i], v[i])
+		u.VCVTPS2DQ(v[i], v[i])
+		if i == 0 {
+			u.VMOVDQA(v[i], total)
+		} else {
+			u.VPADDD(v[i], total, total)
+		}
+	}
+	u.VPACKSSDW(v[1], v[0], v[0])
+	u.VPACKSSDW(v[3], v[2], v[2])
+	u.VPACKSSWB(v[2], v[0], v[0])
+	place := u.YMM()
+	u.VMOVDQU(order, place)
+	u.VPERMD(v[0], place, v[0])
+	u.VMOVDQU(v[0], at(q, 0))
+	sum := u.foldAdd(total)
+	u.VMOVD(sum, at(qsum, 0))
+	u.ADDQ(U8(32), q)
+	u.ADDQ(U8(4), scale)
+	u.ADDQ(U8(4), qsum)
+	u.ADDQ(U32(128), x)
+	u.DECQ(n)
+	u.JNZ(LabelRef("next"))
+	u.end()
+}
+
+// blockScale stores max/127, 0 where the maximum is tiny, and gives 127/max, 0 where that is no number to multiply by.
+func (u *unit) blockScale(m reg.VecVirtual, scale reg.GPVirtual) reg.VecVirtual {
+	tiny, finite, d, inverse := u.XMM(), u.XMM(), u.XMM(), u.XMM()
+	u.VMOVSS(u.float("tiny", 1e-35), tiny)
+	u.VCMPSS(U8(1), tiny, m, tiny) // m < tiny
+	u.VMOVSS(u.float("most", math.MaxFloat32), finite)
+	u.VCMPSS(U8(2), finite, m, finite) // m <= most, not for NaN
+	u.VANDNPS(m, tiny, m)
+	u.VMOVSS(u.float("f127", 127), inverse)
+	u.VDIVSS(inverse, m, d)
+	u.VMOVSS(d, at(scale, 0))
+	u.VDIVSS(m, inverse, inverse)
+	u.VANDPS(finite, inverse, inverse)
+	u.VANDNPS(inverse, tiny, inverse)
+	return inverse
+}
+
+func (u *unit) foldMax(v reg.VecVirtual) reg.VecVirtual {
+	return u.foldInts(v, func(a, b, dst reg.Register) { u.VPMAXUD(a, b, dst) })
+}
+
+func (u *unit) foldAdd(v reg.VecVirtual) reg.VecVirtual {
+	return u.foldInts(v, func(a, b, dst reg.Register) { u.VPADDD(a, b, dst) })
+}
+
+func (u *unit) foldInts(v reg.VecVirtual, op func(a, b, dst reg.Register)) reg.VecVirtual {
+	hi, t := u.XMM(), u.XMM()
+	u.VEXTRACTI128(U8(1), v, hi)
+	op(hi, v.AsX(), t)
+	u.VPSHUFD(U8(0b01001110), t, hi)
+	op(hi, t, t)
+	u.VPSHUFD(U8(0b10110001), t, hi)
+	op(hi, t, t)
+	return t
+}
+
+// convert writes the kernels that move K and V.
+func (u *unit) convert() {
+	u.begin("widen", "(dst *float32, src *byte, lines int)", "widens lines of F16.")
+	u.widenLines(nil)
+	u.end()
+
+	u.begin("widenSum", "(dst *float32, src *byte, lines int, sum *bulkhead.Lines)", "widens lines of F16 and takes their sum.")
+	u.widenLines(u.sumState())
+	u.end()
+
+	u.begin("sum", "(src *byte, lines int, sum *bulkhead.Lines)", "takes the sum of lines.")
+	src, n, state := u.param("src"), u.param("lines"), u.sumState()
+	u.Label("next")
+	u.VPADDQ(at(src, 0), state.a, state.a)
+	u.VPADDQ(state.a, state.b, state.b)
+	u.PREFETCHT0(at(src, 1024))
+	u.ADDQ(U8(32), src)
+	u.DECQ(n)
+	u.JNZ(LabelRef("next"))
+	u.storeSum(state)
+	u.end()
+
+	u.begin("narrow", "(v [16]float32) (n [16]uint16)", "narrows to F16.")
+	for h := range 2 {
+		v, t := u.YMM(), u.XMM()
+		u.VMOVUPS(u.paramArray("v", 32*h), v)
+		u.VCVTPS2PH(U8(0), v, t)
+		u.VMOVDQU(t, u.returnArray("n", 16*h))
+	}
+	u.end()
+}
+
+type sumState struct {
+	at   reg.GPVirtual
+	a, b reg.VecVirtual
+}
+
+func (u *unit) sumState() *sumState {
+	s := &sumState{u.param("sum"), u.YMM(), u.YMM()}
+	u.VMOVDQU(at(s.at, 0), s.a)
+	u.VMOVDQU(at(s.at, 32), s.b)
+	return s
+}
+
+func (u *unit) storeSum(s *sumState) {
+	u.VMOVDQU(s.a, at(s.at, 0))
+	u.VMOVDQU(s.b, at(s.at, 32))
+}
+
+// widenLines adds up the very register that it widens.
+func (u *unit) widenLines(s *sumState) {
+	dst, src, n := u.param("dst"), u.param("src"), u.param("lines")
+	u.Label("next")
+	u.PREFETCHT0(at(src, 1024))
+	var a, b reg.VecVirtual
+	if s != nil {
+		a, b = s.a, s.b
+	}
+	for h, v := range u.loadLine(src, true, a, b) {
+		u.VMOVUPS(v, at(dst, 32*h))
+	}
+	u.ADDQ(U8(32), src)
+	u.ADDQ(U8(64), dst)
+	u.DECQ(n)
+	u.JNZ(LabelRef("next"))
+	if s != nil {
+		u.storeSum(s)
+	}
+}
+
+func (u *unit) paramArray(name string, off int) Mem {
+	c, err := u.Param(name).Index(off / 4).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return c.Addr
+}
+
+func (u *unit) returnArray(name string, off int) Mem {
+	c, err := u.Return(name).Index(off / 2).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return c.Addr
+}
