@@ -17,6 +17,8 @@ import (
 type Append struct {
 	s        *Sequence
 	n        int // tokens
+	at, slot int // place of the first token
+	pages    int // that attention reads
 	open     bool
 	violated bool // Compare found something; Done is not to follow
 	compared int  // calls of Compare
@@ -30,7 +32,9 @@ func (s *Sequence) Append(tokens []bulkhead.Token) *Append {
 	invariant.Check(len(tokens) > 0, "kv: an append of no tokens")
 	invariant.Check(s.len+len(tokens) <= len(s.pages)*s.pool.layout.PageTokens, "kv: an append past the capacity")
 	s.tokens = append(s.tokens[:s.len], tokens...)
-	*a = Append{s: s, n: len(tokens), open: true}
+	size := s.pool.layout.PageTokens
+	*a = Append{s: s, n: len(tokens), at: s.len / size, slot: s.len % size, open: true}
+	a.pages = s.pool.layout.Pages(bulkhead.Tokens(s.len + a.n))
 	return a
 }
 
@@ -59,19 +63,21 @@ func (a *Append) ExtendV(layer, i int, sum bulkhead.Sum) {
 
 func (a *Append) place(i int) (at, slot int) {
 	invariant.Check(a.open && uint(i) < uint(a.n), "kv: a token outside the open append")
-	pos := a.s.len + i
-	size := a.s.pool.layout.PageTokens
-	return pos / size, pos % size
+	slot, size := a.slot+i, a.s.pool.layout.PageTokens
+	if slot < size { // no division where decode asks, for one token, twice a layer
+		return a.at, slot
+	}
+	return a.at + slot/size, slot % size
 }
 
 // Pages is how many pages attention reads: those that hold tokens, the append's own included.
-func (a *Append) Pages() int { return a.s.pool.layout.Pages(bulkhead.Tokens(a.s.len + a.n)) }
+func (a *Append) Pages() int { return a.pages }
 
 // CompareLayer holds what attention read of one layer against the seals: the sums of every page over all heads, without the
 // term for the filled tokens, pages in order. It is called for every layer that attention reads, after the layer's tokens
 // have been extended. The first page that differs is the violation.
 func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violation {
-	n := a.Pages()
+	n := a.pages
 	invariant.Check(len(k) == n && len(v) == n, "kv: sums of more or fewer pages than attention reads")
 	term := bulkhead.FilledTerm(a.s.pool.layout.PageTokens)
 	var differ bulkhead.Sum
@@ -89,7 +95,7 @@ func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violatio
 
 // Compare is CompareLayer for one page.
 func (a *Append) Compare(layer, page int, k, v bulkhead.Sum) *bulkhead.Violation {
-	invariant.Check(a.open && uint(page) < uint(a.Pages()), "kv: a page outside the open append was compared")
+	invariant.Check(a.open && uint(page) < uint(a.pages), "kv: a page outside the open append was compared")
 	s := a.s
 	term := bulkhead.FilledTerm(filled(s.len+a.n, page, s.pool.layout.PageTokens))
 	a.compared++
@@ -120,9 +126,8 @@ func (a *Append) Done() {
 		return
 	}
 	invariant.Check(!s.dead && !a.violated, "kv: an append was done after a violation")
-	invariant.Check(a.compared%a.Pages() == 0, "kv: an append was done with pages not compared")
-	size := s.pool.layout.PageTokens
-	first := s.len / size
+	invariant.Check(a.compared%a.pages == 0, "kv: an append was done with pages not compared")
+	size, first := s.pool.layout.PageTokens, a.at
 	s.len += a.n
 	s.expect = s.expect[:first]
 	var parent bulkhead.Identity

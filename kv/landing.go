@@ -13,13 +13,15 @@ type Landing struct {
 	done bool
 }
 
-// Land opens a write into page i, which is not there, not proven, and not open.
+// Land opens a write into page i, which is not there, not proven, and not open. A page that was evicted for the reservation
+// is cleared here and not all at once in Reserve: 256 pages of SmolLM2-135M take 14 ms, and other requests' tokens wait.
 func (r *Reservation) Land(i int) *Landing {
 	r.held()
 	s := &r.slots[i]
 	invariant.Check(!s.proven, "kv: a landing on a page that is there")
 	invariant.Check(!s.failed, "kv: a landing on a page that had a violation")
 	invariant.Check(s.landing == nil, "kv: a second landing on a page")
+	r.pool.wash(s.page)
 	r.pool.openWrite(s.page)
 	s.landing = &Landing{r: r, at: i}
 	r.pool.landings[s.landing] = struct{}{}
@@ -52,8 +54,12 @@ func (l *Landing) Prove() *bulkhead.Violation {
 	return nil
 }
 
-// Fence closes the write without a proof.
-func (l *Landing) Fence() { l.close() }
+// Fence closes the write without a proof. A second landing on the page starts from a clear page again.
+func (l *Landing) Fence() {
+	invariant.Check(!l.done, "kv: a landing was used after it was closed")
+	l.r.pool.pages[l.r.slots[l.at].page].dirty = true
+	l.close()
+}
 
 func (l *Landing) close() {
 	invariant.Check(!l.done, "kv: a landing was used after it was closed")

@@ -169,6 +169,21 @@ func TestPagesAreHandedOutClear(t *testing.T) {
 				}
 			}
 			s.Release()
+			r.compute(a, someTokens(48, 6), 16).Release() // so that the reservation evicts
+			res, _ := r.Reserve(b, someTokens(48, 7))
+			for i := range 3 {
+				l := res.Land(i)
+				if !isZero(l.Bytes()) {
+					t.Errorf("%s, keep %v: page %d lands on something", name, keep, i)
+				}
+				l.Bytes()[i] = 1
+				l.Fence()
+				if l = res.Land(i); !isZero(l.Bytes()) {
+					t.Errorf("%s, keep %v: page %d lands on its first try", name, keep, i)
+				}
+				l.Fence()
+			}
+			res.Abandon()
 		}
 		r.audit()
 	}

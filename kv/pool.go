@@ -97,7 +97,7 @@ type page struct {
 	writers int32
 	bad     bool // set aside
 	indexed bool // in the prefix index under id
-	dirty   bool // free, and to be cleared before it is handed out
+	dirty   bool // free or reserved, and to be cleared before anybody gets its bytes
 	id      bulkhead.Identity
 
 	prev, next int32 // cached: neighbours in the order of use
@@ -142,8 +142,8 @@ func (p *Pool) view(i bulkhead.PageIndex) []byte {
 
 func (p *Pool) seal(i bulkhead.PageIndex) bulkhead.Seal { return p.layout.SealOf(p.view(i)) }
 
-// take hands out n cleared pages, each with one reader: free ones first, then the cached ones that were used least
-// recently. The caller has asked FreePages.
+// take hands out n pages with one reader each: free ones first, then the cached ones that were used least recently. The
+// caller has asked FreePages, and calls wash before anybody gets their bytes.
 func (p *Pool) take(n int, each func(bulkhead.PageIndex)) {
 	invariant.Check(n <= p.FreePages(), "kv: more pages were taken than are free")
 	for range n {
@@ -158,22 +158,27 @@ func (p *Pool) takeOne() bulkhead.PageIndex {
 	if n := len(p.free); n > 0 {
 		i := p.free[n-1]
 		p.free = p.free[:n-1]
-		if pg := &p.pages[i]; pg.dirty {
-			p.clear(i)
-			pg.dirty = false
-		}
-		if invariant.Costly {
-			invariant.Check(isZero(p.view(i)), "kv: a free page is not cleared")
-		}
 		return i
 	}
-	i := p.index.oldest
-	invariant.Check(i != none, "kv: no page is free")
-	p.index.unlink(p.pages, i)
-	p.retire(bulkhead.PageIndex(i))
-	p.clear(bulkhead.PageIndex(i))
+	oldest := p.index.oldest
+	invariant.Check(oldest != none, "kv: no page is free")
+	i := bulkhead.PageIndex(oldest)
+	p.index.unlink(p.pages, oldest)
+	p.retire(i)
+	p.pages[i].dirty = true
 	p.total.Evicted++
-	return bulkhead.PageIndex(i)
+	return i
+}
+
+// wash clears a page that was taken, if it is not clear.
+func (p *Pool) wash(i bulkhead.PageIndex) {
+	if pg := &p.pages[i]; pg.dirty {
+		p.clear(i)
+		pg.dirty = false
+	}
+	if invariant.Costly {
+		invariant.Check(isZero(p.view(i)), "kv: a page is handed out and not clear")
+	}
 }
 
 func (p *Pool) clear(i bulkhead.PageIndex) { clear(p.view(i)) }
@@ -234,10 +239,9 @@ func (p *Pool) settle(i bulkhead.PageIndex) {
 		p.index.link(p.pages, int32(i))
 		return
 	}
-	if p.keep {
-		pg.dirty = true
-	} else {
-		p.clear(i)
+	pg.dirty = true
+	if !p.keep {
+		p.wash(i)
 	}
 	p.free = append(p.free, i)
 }

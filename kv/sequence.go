@@ -112,7 +112,10 @@ func (p *Pool) Grow(s *Sequence, capacity bulkhead.Tokens) bool {
 	}
 	s.tokens = slices.Grow(s.tokens, int(capacity)-len(s.tokens)+p.layout.PageTokens)
 	s.expect = slices.Grow(s.expect, len(s.pages)+need-len(s.expect))
-	p.take(need, s.hold)
+	p.take(need, func(i bulkhead.PageIndex) {
+		p.wash(i)
+		s.hold(i)
+	})
 	p.costlyAudit()
 	return true
 }
