@@ -28,7 +28,7 @@ import (
 type Identities struct {
 	key  [sha256.Size]byte
 	mac  hash.Hash
-	msg  []byte // what is hashed, built here
+	msg  []byte // what is hashed: the label, and room for the rest
 	out  [sha256.Size]byte
 	page int // most tokens that a page takes
 }
@@ -55,7 +55,8 @@ func NewIdentities(secret [32]byte, domain string, fingerprint [32]byte, layout 
 
 func newIdentities(key [sha256.Size]byte, pageTokens int) *Identities {
 	ids := &Identities{key: key, mac: hmac.New(sha256.New, key[:]), page: pageTokens}
-	ids.msg = make([]byte, 0, len(pageLabel)+len(bulkhead.Identity{})+4+4*pageTokens)
+	ids.msg = make([]byte, len(pageLabel)+len(bulkhead.Identity{})+4+4*pageTokens)
+	copy(ids.msg, pageLabel)
 	ids.mac.Reset() // keeps the state after the key, so that later calls do not hash the key again
 	return ids
 }
@@ -67,11 +68,12 @@ func (ids *Identities) Clone() *Identities { return newIdentities(ids.key, ids.p
 // parent of a first page is the zero Identity.
 func (ids *Identities) Next(parent bulkhead.Identity, tokens []bulkhead.Token) bulkhead.Identity {
 	invariant.Check(len(tokens) > 0 && len(tokens) <= ids.page, "kv: an identity is over 1 to PageTokens tokens")
-	msg := append(ids.msg[:0], pageLabel...)
-	msg = append(msg, parent[:]...)
-	msg = binary.LittleEndian.AppendUint32(msg, uint32(len(tokens)))
-	for _, t := range tokens {
-		msg = binary.LittleEndian.AppendUint32(msg, uint32(t))
+	const tokensAt = len(pageLabel) + len(parent) + 4
+	msg := ids.msg[:tokensAt+4*len(tokens)]
+	copy(msg[len(pageLabel):], parent[:])
+	binary.LittleEndian.PutUint32(msg[tokensAt-4:], uint32(len(tokens)))
+	for i, t := range tokens {
+		binary.LittleEndian.PutUint32(msg[tokensAt+4*i:], uint32(t))
 	}
 	ids.mac.Reset()
 	ids.mac.Write(msg)
