@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/engine/kernel"
+)
+
+// attention is the work of a pass on pages, cut into units that threads share: one sequence, one KV head, one segment of
+// 512 keys. A unit first stores the K and V of the pass that belong to its segment and head, which nobody else reads, and
+// then attends over it with all rows that reach it. Segments of a row are joined afterwards, in order, by whoever needs
+// them.
+//
+// The sums of what was read and written are added up over heads when all units of a layer are done, by the caller alone;
+// adding is exact, so its order does not matter.
+type attention struct {
+	units        []unit // of all layers but the last, or of the last
+	mostSegments int    // of a row
+
+	acc         []float32 // of all units
+	max, den    []float32
+	read        []bulkhead.Sum // of all units: their pages' K, then V
+	wrote       []bulkhead.Sum // row r, head h: K at 2*(r*KVHeads+h), then V
+	kept        []bulkhead.Sum // what the parts keep for all layers
+	pagesOf     int            // of a segment
+	rowsPerHead int            // query heads that share a KV head
+}
+
+// unit is one of them. Rows count from the part's first.
+type unit struct {
+	part, head, segment int
+	storeFrom, storeTo  int // rows whose K and V it stores
+	from, to            int // rows that attend
+	acc                 int // place of its first row in acc, max and den, counted in query rows
+}
+
+func segments(tokens int) int { return (tokens + kernel.SegmentTokens - 1) / kernel.SegmentTokens }
+
+// begin plans the layers before the last and makes room for what the parts keep.
+func (a *attention) begin(f *forward) {
+	s := f.m.spec
+	f.useLayout(f.pass.parts)
+	a.rowsPerHead = s.Heads / s.KVHeads
+	a.pagesOf = kernel.SegmentTokens / f.layout.PageTokens
+	a.wrote = grown(a.wrote, 2*f.pass.rows*s.KVHeads)
+	n := 0
+	for i := range f.pass.parts {
+		n += 2 * s.Layers * f.pass.parts[i].app.Pages()
+	}
+	a.kept = grown(a.kept, n)
+	clear(a.kept)
+	rest := a.kept
+	for i := range f.pass.parts {
+		t := &f.pass.parts[i]
+		layers := s.Layers
+		if t.out < 0 {
+			layers-- // nobody attends in the last one
+		}
+		if !f.guard {
+			layers = 0
+		}
+		n := layers * t.app.Pages()
+		t.sumK, t.sumV, rest = rest[:n:n], rest[n:2*n:2*n], rest[2*n:]
+	}
+	a.plan(f, s.Layers == 1)
+}
+
+// useLayout finds the page size of the sequences, which is one, and makes scratch for it.
+func (f *forward) useLayout(parts []part) {
+	s := f.m.spec
+	l := bulkhead.Layout{Layers: s.Layers, KVHeads: s.KVHeads, HeadSize: s.HeadSize}
+	for i := range parts {
+		seq, pages := parts[i].seq, parts[i].pages
+		l.PageTokens = int(seq.Capacity()) / len(pages)
+		if kernel.SegmentTokens%l.PageTokens != 0 || len(pages[0]) != l.PageBytes() || i > 0 && l != f.layout {
+			panic("engine: sequences whose pages have another layout than the model or than one another")
+		}
+		if f.layout != l {
+			f.layout = l
+			for _, t := range f.local {
+				t.scratch = kernel.NewScratch(&l)
+			}
+		}
+	}
+}
+
+// plan makes the units of the layers before the last, or those of the last, where only rows whose logits are wanted attend.
+func (a *attention) plan(f *forward, last bool) {
+	a.units, a.mostSegments = a.units[:0], 1
+	acc := 0
+	for i := range f.pass.parts {
+		t := &f.pass.parts[i]
+		t.unit = len(a.units)
+		a.mostSegments = max(a.mostSegments, t.segments())
+		first := 0 // row that attends
+		if last {
+			first = len(t.tokens) - 1
+			if t.out < 0 {
+				first++
+			}
+		}
+		for head := range f.m.spec.KVHeads {
+			for segment := range t.segments() {
+				at := segment*kernel.SegmentTokens - t.start // row at which the segment starts
+				u := unit{part: i, head: head, segment: segment, acc: acc,
+					storeFrom: max(0, at), storeTo: min(len(t.tokens), at+kernel.SegmentTokens),
+					from: max(first, at), to: len(t.tokens)}
+				a.units = append(a.units, u)
+				acc += max(0, u.to-u.from) * a.rowsPerHead
+			}
+		}
+	}
+	a.acc = grown(a.acc, acc*f.m.spec.HeadSize)
+	a.max, a.den = grown(a.max, acc), grown(a.den, acc)
+	a.read = grown(a.read, 2*len(a.units)*a.pagesOf)
+}
+
+// run does the units of a layer and takes their sums.
+func (a *attention) run(f *forward) {
+	clear(a.read)
+	f.pool.Run(f.jobs.attend, len(a.units), 1)
+	if f.guard {
+		a.collect(f)
+	}
+}
+
+// attend is the loop over units.
+func (f *forward) attend(thread, from, to int) {
+	for i := from; i < to; i++ {
+		u := &f.attention.units[i]
+		f.store(f.local[thread], u)
+		if u.from < u.to {
+			f.read(f.local[thread], u, i)
+		}
+	}
+}
+
+// store stores K and V of a unit's rows.
+func (f *forward) store(l *local, u *unit) {
+	s, t := f.m.spec, &f.pass.parts[u.part]
+	stride := (s.Heads + 2*s.KVHeads) * s.HeadSize
+	for i := u.storeFrom; i < u.storeTo; i++ {
+		r := t.row + i
+		k := f.qkv[r*stride+(s.Heads+u.head)*s.HeadSize:][:s.HeadSize]
+		v := f.qkv[r*stride+(s.Heads+s.KVHeads+u.head)*s.HeadSize:][:s.HeadSize]
+		copy(l.key, k)
+		f.rope(l.key, r)
+		page, slot := t.app.Slot(i)
+		sums := f.attention.wrote[2*(r*s.KVHeads+u.head):]
+		sums[0] = f.set.StoreK(&f.layout, page, f.layer, u.head, slot, l.key)
+		sums[1] = f.set.StoreV(&f.layout, page, f.layer, u.head, slot, v)
+	}
+}
+
+// read attends over a unit's segment with the queries of its rows, those that share its KV head side by side.
+func (f *forward) read(l *local, u *unit, number int) {
+	s, t, a := f.m.spec, &f.pass.parts[u.part], &f.attention
+	size, n := s.HeadSize, (u.to-u.from)*a.rowsPerHead
+	stride := (s.Heads + 2*s.KVHeads) * size
+	group := a.rowsPerHead * size
+	l.q, l.pos = grown(l.q, n*size), grown(l.pos, n)
+	for i := u.from; i < u.to; i++ {
+		at := (i - u.from) * a.rowsPerHead
+		q := l.q[at*size:][:group]
+		copy(q, f.qkv[(t.row+i)*stride+u.head*group:])
+		f.rope(q, t.row+i)
+		for g := range a.rowsPerHead {
+			l.pos[at+g] = int32(t.start + i)
+		}
+	}
+	sums := a.read[2*number*a.pagesOf:]
+	l.span = kernel.Span{
+		Layout: &f.layout, Layer: f.layer, Head: u.head, Pages: t.pages, Len: t.end(), Segment: u.segment,
+		Rows: n, Q: l.q, QStride: size, Pos: l.pos, Scale: f.m.scale,
+		Max: a.max[u.acc:][:n], Den: a.den[u.acc:][:n], Acc: a.acc[u.acc*size:][:n*size],
+		SumK: sums[:a.pagesOf], SumV: sums[a.pagesOf:][:a.pagesOf],
+	}
+	if f.guard {
+		f.set.Attend(&l.span, l.scratch)
+	} else {
+		f.set.AttendUnguarded(&l.span, l.scratch)
+	}
+}
+
+// rope turns heads by a row's position.
+func (f *forward) rope(x []float32, row int) {
+	s := f.m.spec
+	pairs := s.Rope.Dims / 2
+	cos, sin := f.cos[row*pairs:][:pairs], f.sin[row*pairs:][:pairs]
+	if s.Rope.Halves {
+		f.set.RopeNeox(x, s.HeadSize, s.Rope.Dims, cos, sin)
+	} else {
+		f.set.Rope(x, s.HeadSize, s.Rope.Dims, cos, sin)
+	}
+}
+
+// collect adds up over heads what was read and what was written.
+func (a *attention) collect(f *forward) {
+	for i := range a.units {
+		u := &a.units[i]
+		if u.from >= u.to {
+			continue
+		}
+		t := &f.pass.parts[u.part]
+		pages := t.app.Pages()
+		first := u.segment * a.pagesOf
+		n := min(a.pagesOf, pages-first)
+		sums := a.read[2*i*a.pagesOf:]
+		k, v := t.sumK[f.layer*pages+first:][:n], t.sumV[f.layer*pages+first:][:n]
+		for p := range n {
+			k[p] += sums[p]
+			v[p] += sums[a.pagesOf+p]
+		}
+	}
+	heads := f.m.spec.KVHeads
+	for i := range f.pass.parts {
+		t := &f.pass.parts[i]
+		for j := range t.tokens {
+			var k, v bulkhead.Sum
+			for h := range heads {
+				wrote := a.wrote[2*((t.row+j)*heads+h):][:2]
+				k += wrote[0]
+				v += wrote[1]
+			}
+			t.app.ExtendK(f.layer, j, k)
+			t.app.ExtendV(f.layer, j, v)
+		}
+	}
+}
+
+// join writes what attention gives live row r: its segments, in order, head by head.
+func (a *attention) join(f *forward, l *local, dst []float32, r int) {
+	s, ref := f.m.spec, f.live[r]
+	t := &f.pass.parts[ref.part]
+	row, all := int(ref.row), t.segments()
+	n := segments(t.start + row + 1)
+	l.max, l.den, l.acc = grown(l.max, n), grown(l.den, n), grown(l.acc, n)
+	for head := range s.Heads {
+		first := t.unit + head/a.rowsPerHead*all
+		for i := range n {
+			u := &a.units[first+i]
+			at := u.acc + (row-u.from)*a.rowsPerHead + head%a.rowsPerHead
+			l.max[i], l.den[i], l.acc[i] = a.max[at], a.den[at], a.acc[at*s.HeadSize:][:s.HeadSize]
+		}
+		f.set.Merge(dst[head*s.HeadSize:][:s.HeadSize], l.max, l.den, l.acc)
+	}
+}
