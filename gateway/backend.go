@@ -7,7 +7,8 @@ import (
 	"github.com/bulkhead-llm/bulkhead/openai"
 )
 
-// Backend is the workers behind the gateway. It is safe for concurrent use.
+// Backend is the workers behind the gateway. It is safe for concurrent use. It writes to the log what ends a request as
+// Violated or Failed, under the request's id: the gateway tells the client no more than that.
 type Backend interface {
 	// Submit takes an admitted request, or refuses it: a queue is full, the workers are draining, or they hold to other
 	// limits than the gateway knew.
@@ -60,7 +61,7 @@ const (
 type End struct {
 	Reason  Reason
 	Refusal *bulkhead.Refusal // with Refused
-	Err     error             // with Violated and Failed: for logs, never for clients
+	Err     error             // with Violated, the *bulkhead.Violation; with Failed, what it was. Never for clients
 	Cached  bulkhead.Tokens   // tokens of the prompt that were found in the cache
 }
 

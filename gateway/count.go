@@ -90,8 +90,11 @@ func (g *Gateway) checkGeneration(gen *openai.Generation) *bulkhead.Refusal {
 	return nil
 }
 
+// anyModel names the one model that is served, whatever its own name is: so that examples work everywhere.
+const anyModel = "bulkhead"
+
 func (g *Gateway) checkModel(name string) *bulkhead.Refusal {
-	if name == g.cfg.Model.Name {
+	if name == g.cfg.Model.Name || name == anyModel {
 		return nil
 	}
 	return bulkhead.Refuse(bulkhead.CodeNotFound, "model", "the model %q does not exist here; this server has %q", short(name), g.cfg.Model.Name)

@@ -143,11 +143,11 @@ func (d *delivery) count() {
 	d.row.Choices = len(d.choices)
 }
 
-// observe takes times, and tells the operator what no client is told.
+// observe takes times and counts violations. What exactly went wrong in the workers is in their log, under this id.
 func (d *delivery) observe(c *choice, e Event) {
 	now := time.Now()
 	if e.End != nil {
-		d.g.logEnd(d.call, c.req.ID, e.End)
+		d.g.countViolation(e.End)
 		return
 	}
 	if d.row.FirstToken == 0 {
@@ -160,21 +160,14 @@ func (d *delivery) observe(c *choice, e Event) {
 	d.last[c.index] = now
 }
 
-// logEnd writes what went wrong in the workers to the log, and counts violations.
-func (g *Gateway) logEnd(c *call, id bulkhead.RequestID, end *End) {
-	switch end.Reason {
-	case Violated:
-		part := "unknown"
-		var v *bulkhead.Violation
-		if errors.As(end.Err, &v) {
-			part = string(v.Part)
-			g.log.Error("kv integrity violation", "id", id, "tenant", c.tenant.Name, "page", v.Page, "at", v.At, "layer", v.Layer,
-				"part", part, "expected", v.Expected, "found", v.Found)
-		} else {
-			g.log.Error("kv integrity violation", "id", id, "tenant", c.tenant.Name, "err", end.Err)
-		}
-		g.metrics.violations.WithLabelValues(part).Inc()
-	case Failed:
-		g.log.Error("a worker failed", "id", id, "tenant", c.tenant.Name, "err", end.Err)
+func (g *Gateway) countViolation(end *End) {
+	if end.Reason != Violated {
+		return
 	}
+	part := "unknown"
+	var v *bulkhead.Violation
+	if errors.As(end.Err, &v) {
+		part = string(v.Part)
+	}
+	g.metrics.violations.WithLabelValues(part).Inc()
 }

@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"net/http"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -75,7 +78,8 @@ func (m *metrics) gauges(backend Backend, g *Gateway) {
 
 // showMetrics is GET /metrics.
 func (g *Gateway) showMetrics(c *call) *bulkhead.Refusal {
-	c.row.Status = 200
+	c.row.Status = http.StatusOK
+	c.control.SetWriteDeadline(time.Now().Add(c.timeout))
 	promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(c.w, c.r)
 	return nil
 }

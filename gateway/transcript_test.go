@@ -25,12 +25,12 @@ var limits = bulkhead.Limits{Window: 100, PrefillPool: 128, DecodePool: 256, Mod
 
 func newGateway(t testing.TB, change func(*gateway.Config)) (*gateway.Gateway, *gatewaytest.Backend) {
 	t.Helper()
-	backend := gatewaytest.NewBackend(limits)
-	cfg := gateway.Config{Backend: backend, Text: gatewaytest.Text{}, Version: "v0",
+	cfg := gateway.Config{Backend: gatewaytest.NewBackend(limits), Text: gatewaytest.Text{}, Version: "v0",
 		Model: gateway.Model{Name: "m", Created: time.Unix(1700000000, 0), Arch: "llama", Quantization: "Q8_0"}}
 	if change != nil {
 		change(&cfg)
 	}
+	backend := cfg.Backend.(*gatewaytest.Backend)
 	g, err := gateway.New(cfg)
 	if err != nil {
 		t.Fatal(err)
