@@ -69,8 +69,7 @@ type part struct {
 	pages [][]byte
 	start int // position of the first token
 	row   int // first row of the pass
-	unit  int // first unit of attention, and in the last layer
-	last  int
+	unit  int // first unit of attention
 	out   int // row of logits; -1 for none
 
 	sumK, sumV []bulkhead.Sum // what attention read: layer after layer, page after page; the forward pass's memory

@@ -112,19 +112,14 @@ func TestNoAllocation(t *testing.T) {
 
 // More threads than cores, all of them wanted by others: loops get slower, not stuck.
 func TestBusyCores(t *testing.T) {
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
 			}
 		}()
 	}
-	defer close(stop)
+	defer stop.Store(true)
 	p := parallel.New(4)
 	defer p.Close()
 	start := time.Now()
