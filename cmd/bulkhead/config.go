@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+)
+
+// configFile gives flags their values from a YAML file: one mapping from flag names to values. A key that is no flag of
+// any command is refused, so a misspelt limit cannot be silently without effect.
+type configFile struct{ values map[string]any }
+
+func loadConfig(r io.Reader) (kong.Resolver, error) {
+	data, err := io.ReadAll(io.LimitReader(r, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	f := configFile{values: map[string]any{}}
+	if err := yaml.UnmarshalWithOptions(data, &f.values, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	return f, nil
+}
+
+func (f configFile) Validate(app *kong.Application) error {
+	known := map[string]bool{}
+	var walk func(*kong.Node)
+	walk = func(n *kong.Node) {
+		for _, flag := range n.Flags {
+			known[flag.Name] = true
+		}
+		for _, child := range n.Children {
+			walk(child)
+		}
+	}
+	walk(app.Node)
+	var unknown []string
+	for key := range f.values {
+		if !known[key] || key == "config" {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return fmt.Errorf("configuration file: no flag is called %s", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// Resolve is asked for flags that the command line does not set. The environment wins over the file.
+func (f configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return nil, nil
+		}
+	}
+	value, ok := f.values[flag.Name]
+	if !ok {
+		return nil, nil
+	}
+	switch v := value.(type) {
+	case string, bool:
+		return v, nil
+	case uint64, int64, int, float64:
+		return fmt.Sprint(v), nil // kong parses numbers and sizes itself, exactly as on the command line
+	}
+	return nil, fmt.Errorf("configuration file: %s must be a plain value, not a %T", flag.Name, value)
+}
