@@ -46,7 +46,7 @@ func newBPE(t *Tokenizer) (*bpe, error) {
 	for i, text := range v.Tokens {
 		// An added token of one character stands for that character, not for the byte that is written so.
 		addedRune := t.roles[i] == roleAdded && utf8.RuneCountInString(text) == 1
-		if t.roles[i] != roleControl && !addedRune && text != "" {
+		if t.roles[i] < roleControl && !addedRune && text != "" {
 			symbols[text] = symbol(i)
 		}
 	}

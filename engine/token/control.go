@@ -15,6 +15,7 @@ const (
 	roleByte                // one byte of text that has no other token ("llama")
 	roleAdded               // text that the tokenizer keeps in one token (USER_DEFINED), cut out before anything else
 	roleControl             // a mark that steers the model: never comes from a client's text
+	roleUnknown             // stands for characters that have no tokens; its name in a text is text
 )
 
 // enders are the texts of tokens that end a generation, as llama.cpp has them: files do not say it, so engines go by name.
@@ -32,7 +33,7 @@ var fileEnders = []string{
 
 // assignRoles decides which tokens are control tokens.
 //
-// They are those of GGUF type CONTROL and UNKNOWN; BOS, EOS, EOT, EOM and UNK; the tokens that end a generation, by
+// They are those of GGUF type CONTROL; BOS, EOS, EOT and EOM; the tokens that end a generation, by
 // name, whatever their type (files get types wrong), unless they are made by merging text; and those USER_DEFINED tokens that look like marks. On the last
 // point Bulkhead is stricter than llama.cpp, which takes every USER_DEFINED token out of plain text: there <tool_call>
 // or </think> in a client's text becomes the very token by which a model opens a tool call or closes its thoughts. What
@@ -46,7 +47,9 @@ func (t *Tokenizer) assignRoles() {
 	merged := v.merged(byName)
 	for i, text := range v.Tokens {
 		switch v.typeOf(i) {
-		case typeControl, typeUnknown:
+		case typeUnknown:
+			t.roles[i] = roleUnknown
+		case typeControl:
 			t.roles[i] = roleControl
 		case typeByte:
 			t.roles[i] = roleByte
@@ -63,14 +66,15 @@ func (t *Tokenizer) assignRoles() {
 			t.roles[i], t.eog[i] = roleControl, true
 		}
 	}
-	for _, id := range []bulkhead.Token{v.BOS, v.EOS, v.UNK, v.EOT, v.EOM} {
-		if id != none {
-			t.roles[id] = roleControl
-		}
+	if v.UNK != none && !t.eog[v.UNK] && strings.Contains(strings.ToLower(v.Tokens[v.UNK]), "unk") {
+		t.roles[v.UNK] = roleUnknown
+	}
+	if v.BOS != none {
+		t.roles[v.BOS] = roleControl
 	}
 	for _, id := range []bulkhead.Token{v.EOS, v.EOT, v.EOM} {
 		if id != none {
-			t.eog[id] = true
+			t.roles[id], t.eog[id] = roleControl, true
 		}
 	}
 	t.spareMessageEnd()

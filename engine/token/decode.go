@@ -11,7 +11,7 @@ import (
 type Marks uint8
 
 const (
-	HideMarks Marks = iota // control tokens are nothing
+	HideMarks Marks = iota // control tokens and UNK are nothing
 	ShowMarks              // control tokens are their text, as <|im_end|>
 )
 
@@ -19,7 +19,7 @@ func (t *Tokenizer) assignPieces() {
 	t.pieces = make([]string, len(t.vocab.Tokens))
 	for i, text := range t.vocab.Tokens {
 		switch {
-		case t.roles[i] == roleControl || t.roles[i] == roleAdded:
+		case t.roles[i] >= roleAdded:
 			t.pieces[i] = text
 		case t.vocab.Model == ModelBPE:
 			t.pieces[i] = decodeBytes(text)
@@ -42,7 +42,7 @@ func (t *Tokenizer) Piece(id bulkhead.Token) []byte {
 }
 
 func (t *Tokenizer) piece(id bulkhead.Token, marks Marks) string {
-	if !t.has(id) || marks == HideMarks && t.roles[id] == roleControl {
+	if !t.has(id) || marks == HideMarks && t.roles[id] >= roleControl {
 		return ""
 	}
 	return t.pieces[id]
@@ -55,7 +55,7 @@ func (t *Tokenizer) Decode(ids []bulkhead.Token, marks Marks) string {
 	first := true
 	for _, id := range ids {
 		piece := t.piece(id, marks)
-		if first && t.vocab.AddSpacePrefix && t.has(id) && t.roles[id] != roleControl {
+		if first && t.vocab.AddSpacePrefix && t.has(id) && t.roles[id] < roleControl {
 			piece = strings.TrimPrefix(piece, " ")
 			first = false
 		}

@@ -29,12 +29,15 @@ const spaceRune = "▁"
 func newSPM(t *Tokenizer) (*spm, error) {
 	v := &t.vocab
 	s := &spm{tokens: make(map[string]bulkhead.Token, len(v.Tokens)), scores: v.Scores, unk: v.UNK, wordwise: true}
+	if s.unk != none && t.roles[s.unk] != roleUnknown {
+		s.unk = none // it is EOS or the like, too, and no text may become that
+	}
 	for i := range s.bytes {
 		s.bytes[i] = none
 	}
 	for i, text := range v.Tokens {
 		switch t.roles[i] {
-		case roleControl:
+		case roleControl, roleUnknown:
 		case roleByte:
 			b, err := byteOf(text)
 			if err != nil {

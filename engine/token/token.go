@@ -70,7 +70,7 @@ func New(v Vocab) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: v, roles: make([]role, len(v.Tokens)), eog: make([]bool, len(v.Tokens))}
 	t.assignRoles()
 	t.assignPieces()
-	t.control = newMatcher(v.Tokens, func(i int) bool { return t.roles[i] == roleControl })
+	t.control = newMatcher(v.Tokens, func(i int) bool { return t.roles[i] >= roleControl })
 	t.plain = newMatcher(v.Tokens, func(i int) bool { return t.roles[i] == roleAdded })
 	var err error
 	switch v.Model {
@@ -143,6 +143,14 @@ func (t *Tokenizer) BOS() (bulkhead.Token, bool) { return t.vocab.BOS, t.vocab.B
 // EOS is the token that ends a text, where the vocabulary has one.
 func (t *Tokenizer) EOS() (bulkhead.Token, bool) { return t.vocab.EOS, t.vocab.EOS != none }
 
+// textOf is the text of BOS or EOS, "" where there is none.
+func (t *Tokenizer) textOf(id bulkhead.Token, ok bool) string {
+	if !ok {
+		return ""
+	}
+	return t.vocab.Tokens[id]
+}
+
 // IsControl says that a token steers the model and is nobody's text: [Tokenizer.Encode] never yields it.
 func (t *Tokenizer) IsControl(id bulkhead.Token) bool {
 	return t.has(id) && t.roles[id] == roleControl
@@ -153,7 +161,9 @@ func (t *Tokenizer) EOG(id bulkhead.Token) bool { return t.has(id) && t.eog[id] 
 
 func (t *Tokenizer) has(id bulkhead.Token) bool { return id >= 0 && int(id) < len(t.roles) }
 
-// Encode is the tokens of plain text, without BOS. None of them is a control token. The text may be any bytes.
+// Encode is the tokens of plain text, without BOS. None of them is a control token. The text may be any bytes; what the
+// vocabulary has no tokens for is UNK ("llama") or left out ("gpt2", whose vocabularies have a token for nearly every
+// byte).
 //
 // Tokens that the tokenizer keeps apart without their being control tokens (USER_DEFINED in GGUF, such as runs of
 // spaces) are cut out first, the longest first, as llama.cpp and Hugging Face do.

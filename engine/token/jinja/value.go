@@ -56,6 +56,17 @@ type (
 // NewList is a list of values.
 func NewList(items ...Value) *List { return &List{items: items} }
 
+// Append puts a value at the end.
+func (l *List) Append(v Value) { l.items = append(l.items, v) }
+
+// Items are the values of a list; of nil, none.
+func (l *List) Items() []Value {
+	if l == nil {
+		return nil
+	}
+	return l.items
+}
+
 // NewDict is an empty dict.
 func NewDict() *Dict { return &Dict{values: make(map[string]Value)} }
 
@@ -68,6 +79,14 @@ func (d *Dict) Set(key Str, v Value) {
 		d.keys = append(d.keys, key)
 	}
 	d.values[key.text] = v
+}
+
+// Get is the value under a key; none where there is none, or no dict.
+func (d *Dict) Get(key string) Value {
+	if d == nil {
+		return nil
+	}
+	return d.values[key]
 }
 
 func (d *Dict) delete(key string) {
