@@ -3657,41 +3657,44 @@ line:
 	VZEROUPPER
 	RET
 
-// func softmaxAVX2(x *byte, blocks int, rest int, scale float32) (maximum float32, den float32)
-// Requires: AVX, AVX2, FMA3, SSE, SSE2
-TEXT ·softmaxAVX2(SB), NOSPLIT, $0-40
-	MOVQ         x+0(FP), AX
-	MOVQ         blocks+8(FP), CX
-	MOVQ         rest+16(FP), DX
-	VBROADCASTSS scale+24(FP), Y0
-	MOVQ         DX, X1
+// func softmaxAVX2(a *byte)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·softmaxAVX2(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), AX
+	MOVQ         (AX), CX
+	MOVQ         24(AX), DX
+	MOVQ         DX, BX
+	ANDQ         $0x0f, BX
+	SHRQ         $0x04, DX
+	VBROADCASTSS 32(AX), Y0
+	MOVQ         BX, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     laneAVX2<>+0(SB), Y1, Y2
 	VPCMPGTD     laneAVX2<>+32(SB), Y1, Y1
 	VMOVUPS      minusInfAVX2<>+0(SB), Y3
 	VMOVUPS      minusInfAVX2<>+0(SB), Y4
-	MOVQ         AX, BX
 	MOVQ         CX, SI
-	TESTQ        SI, SI
+	MOVQ         DX, DI
+	TESTQ        DI, DI
 	JZ           maxtail
 
 max:
-	VMULPS (BX), Y0, Y5
+	VMULPS (SI), Y0, Y5
 	VMAXPS Y5, Y3, Y3
-	VMULPS 32(BX), Y0, Y5
+	VMULPS 32(SI), Y0, Y5
 	VMAXPS Y5, Y4, Y4
-	ADDQ   $0x40, BX
-	DECQ   SI
+	ADDQ   $0x40, SI
+	DECQ   DI
 	JNZ    max
 
 maxtail:
-	TESTQ     DX, DX
+	TESTQ     BX, BX
 	JZ        maxdone
-	VMULPS    (BX), Y0, Y5
+	VMULPS    (SI), Y0, Y5
 	VMOVUPS   minusInfAVX2<>+0(SB), Y6
 	VBLENDVPS Y2, Y5, Y6, Y5
 	VMAXPS    Y5, Y3, Y3
-	VMULPS    32(BX), Y0, Y5
+	VMULPS    32(SI), Y0, Y5
 	VMOVUPS   minusInfAVX2<>+0(SB), Y6
 	VBLENDVPS Y1, Y5, Y6, Y5
 	VMAXPS    Y5, Y4, Y4
@@ -3705,16 +3708,16 @@ maxdone:
 	VMOVSHDUP    X3, X4
 	VMAXSS       X4, X3, X3
 	VMOVAPS      X3, X3
-	MOVSS        X3, maximum+32(FP)
+	VMOVSS       X3, 36(AX)
 	VBROADCASTSS X3, Y3
 	VPXOR        Y4, Y4, Y4
 	VPXOR        Y5, Y5, Y5
-	MOVQ         CX, SI
-	TESTQ        SI, SI
+	MOVQ         DX, DI
+	TESTQ        DI, DI
 	JZ           exptail
 
 exp:
-	VMULPS       (AX), Y0, Y6
+	VMULPS       (CX), Y0, Y6
 	VSUBPS       Y3, Y6, Y6
 	VMULPS       log2eAVX2<>+0(SB), Y6, Y7
 	VROUNDPS     $0x00, Y7, Y7
@@ -3735,9 +3738,9 @@ exp:
 	VPADDD       Y7, Y9, Y9
 	VCMPPS       $0x05, expMinAVX2<>+0(SB), Y6, Y6
 	VANDPS       Y6, Y9, Y9
-	VMOVUPS      Y9, (AX)
+	VMOVUPS      Y9, (CX)
 	VADDPS       Y9, Y4, Y4
-	VMULPS       32(AX), Y0, Y6
+	VMULPS       32(CX), Y0, Y6
 	VSUBPS       Y3, Y6, Y6
 	VMULPS       log2eAVX2<>+0(SB), Y6, Y7
 	VROUNDPS     $0x00, Y7, Y7
@@ -3758,16 +3761,16 @@ exp:
 	VPADDD       Y7, Y9, Y9
 	VCMPPS       $0x05, expMinAVX2<>+0(SB), Y6, Y6
 	VANDPS       Y6, Y9, Y9
-	VMOVUPS      Y9, 32(AX)
+	VMOVUPS      Y9, 32(CX)
 	VADDPS       Y9, Y5, Y5
-	ADDQ         $0x40, AX
-	DECQ         SI
+	ADDQ         $0x40, CX
+	DECQ         DI
 	JNZ          exp
 
 exptail:
-	TESTQ        DX, DX
+	TESTQ        BX, BX
 	JZ           expdone
-	VMULPS       (AX), Y0, Y6
+	VMULPS       (CX), Y0, Y6
 	VSUBPS       Y3, Y6, Y6
 	VMULPS       log2eAVX2<>+0(SB), Y6, Y7
 	VROUNDPS     $0x00, Y7, Y7
@@ -3789,9 +3792,9 @@ exptail:
 	VCMPPS       $0x05, expMinAVX2<>+0(SB), Y6, Y6
 	VANDPS       Y6, Y9, Y9
 	VANDPS       Y2, Y9, Y9
-	VMOVUPS      Y9, (AX)
+	VMOVUPS      Y9, (CX)
 	VADDPS       Y9, Y4, Y4
-	VMULPS       32(AX), Y0, Y0
+	VMULPS       32(CX), Y0, Y0
 	VSUBPS       Y3, Y0, Y0
 	VMULPS       log2eAVX2<>+0(SB), Y0, Y2
 	VROUNDPS     $0x00, Y2, Y2
@@ -3813,7 +3816,7 @@ exptail:
 	VCMPPS       $0x05, expMinAVX2<>+0(SB), Y0, Y0
 	VANDPS       Y0, Y6, Y6
 	VANDPS       Y1, Y6, Y6
-	VMOVUPS      Y6, 32(AX)
+	VMOVUPS      Y6, 32(CX)
 	VADDPS       Y6, Y5, Y5
 
 expdone:
@@ -3824,7 +3827,7 @@ expdone:
 	VADDPS       X1, X0, X0
 	VMOVSHDUP    X0, X1
 	VADDSS       X1, X0, X0
-	MOVSS        X0, den+36(FP)
+	VMOVSS       X0, 40(AX)
 	VZEROUPPER
 	RET
 

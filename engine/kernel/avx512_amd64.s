@@ -3831,33 +3831,36 @@ line:
 	VZEROUPPER
 	RET
 
-// func softmaxAVX512(x *byte, blocks int, rest int, scale float32) (maximum float32, den float32)
-// Requires: AVX, AVX512DQ, AVX512F, SSE, SSE2
-TEXT ·softmaxAVX512(SB), NOSPLIT, $0-40
-	MOVQ         x+0(FP), AX
-	MOVQ         blocks+8(FP), CX
-	MOVQ         rest+16(FP), DX
-	VBROADCASTSS scale+24(FP), Z0
-	MOVQ         DX, X1
+// func softmaxAVX512(a *byte)
+// Requires: AVX, AVX512DQ, AVX512F, SSE2
+TEXT ·softmaxAVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), AX
+	MOVQ         (AX), CX
+	MOVQ         24(AX), DX
+	MOVQ         DX, BX
+	ANDQ         $0x0f, BX
+	SHRQ         $0x04, DX
+	VBROADCASTSS 32(AX), Z0
+	MOVQ         BX, X1
 	VPBROADCASTD X1, Z1
 	VPCMPUD      $0x06, laneAVX512<>+0(SB), Z1, K1
 	VMOVUPS      minusInfAVX512<>+0(SB), Z1
-	MOVQ         AX, BX
 	MOVQ         CX, SI
-	TESTQ        SI, SI
+	MOVQ         DX, DI
+	TESTQ        DI, DI
 	JZ           maxtail
 
 max:
-	VMULPS (BX), Z0, Z3
+	VMULPS (SI), Z0, Z3
 	VMAXPS Z3, Z1, Z1
-	ADDQ   $0x40, BX
-	DECQ   SI
+	ADDQ   $0x40, SI
+	DECQ   DI
 	JNZ    max
 
 maxtail:
-	TESTQ     DX, DX
+	TESTQ     BX, BX
 	JZ        maxdone
-	VMULPS    (BX), Z0, Z3
+	VMULPS    (SI), Z0, Z3
 	VMOVUPS   minusInfAVX512<>+0(SB), Z4
 	VBLENDMPS Z3, Z4, K1, Z3
 	VMAXPS    Z3, Z1, Z1
@@ -3872,15 +3875,15 @@ maxdone:
 	VMOVSHDUP     X1, X3
 	VMAXSS        X3, X1, X1
 	VMOVAPS       X1, X1
-	MOVSS         X1, maximum+32(FP)
+	VMOVSS        X1, 36(AX)
 	VBROADCASTSS  X1, Z1
 	VPXORD        Z2, Z2, Z2
-	MOVQ          CX, SI
-	TESTQ         SI, SI
+	MOVQ          DX, DI
+	TESTQ         DI, DI
 	JZ            exptail
 
 exp:
-	VMULPS       (AX), Z0, Z3
+	VMULPS       (CX), Z0, Z3
 	VSUBPS       Z1, Z3, Z3
 	VMULPS       log2eAVX512<>+0(SB), Z3, Z4
 	VRNDSCALEPS  $0x00, Z4, Z4
@@ -3901,16 +3904,16 @@ exp:
 	VPADDD       Z4, Z6, Z6
 	VCMPPS       $0x05, expMinAVX512<>+0(SB), Z3, K2
 	VMOVAPS.Z    Z6, K2, Z6
-	VMOVUPS      Z6, (AX)
+	VMOVUPS      Z6, (CX)
 	VADDPS       Z6, Z2, Z2
-	ADDQ         $0x40, AX
-	DECQ         SI
+	ADDQ         $0x40, CX
+	DECQ         DI
 	JNZ          exp
 
 exptail:
-	TESTQ        DX, DX
+	TESTQ        BX, BX
 	JZ           expdone
-	VMULPS       (AX), Z0, Z0
+	VMULPS       (CX), Z0, Z0
 	VSUBPS       Z1, Z0, Z0
 	VMULPS       log2eAVX512<>+0(SB), Z0, Z1
 	VRNDSCALEPS  $0x00, Z1, Z1
@@ -3932,7 +3935,7 @@ exptail:
 	VCMPPS       $0x05, expMinAVX512<>+0(SB), Z0, K2
 	VMOVAPS.Z    Z4, K2, Z4
 	VMOVAPS.Z    Z4, K1, Z4
-	VMOVUPS      Z4, (AX)
+	VMOVUPS      Z4, (CX)
 	VADDPS       Z4, Z2, Z2
 
 expdone:
@@ -3944,7 +3947,7 @@ expdone:
 	VADDPS        X1, X0, X0
 	VMOVSHDUP     X0, X1
 	VADDSS        X1, X0, X0
-	MOVSS         X0, den+36(FP)
+	VMOVSS        X0, 40(AX)
 	VZEROUPPER
 	RET
 

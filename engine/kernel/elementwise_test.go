@@ -173,14 +173,12 @@ func TestSiLUMulAndAdd(t *testing.T) {
 func TestElementwiseAllocatesNothing(t *testing.T) {
 	eachSet(t, func(t *testing.T, s *Set) {
 		x, y, c := make([]float32, 128), make([]float32, 128), make([]float32, 32)
-		if n := testing.AllocsPerRun(20, func() {
+		mustNotAllocate(t, s, "elementwise", func() {
 			s.RMSNorm(x, y, y, 1)
 			s.Rope(x, 64, 64, c, c)
 			s.RopeNeox(x, 64, 64, c, c)
 			s.SiLUMul(x, y, y)
 			s.Add(x, y)
-		}); n != 0 {
-			t.Errorf("%v allocations", n)
-		}
+		})
 	})
 }

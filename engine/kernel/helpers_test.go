@@ -9,9 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// eachSet runs a test for every set that this machine has.
+// eachSet runs a test for every set that this machine has or emulates.
 func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
-	for _, s := range All() {
+	sets := All()
+	if s := emulated(t); s != nil {
+		sets = []*Set{s}
+	}
+	for _, s := range sets {
 		t.Run(s.Name, func(t *testing.T) { test(t, s) })
 	}
 }
@@ -93,4 +97,15 @@ func mustPanic(t *testing.T, name string, f func()) {
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
+}
+
+// mustNotAllocate checks that f allocates nothing. The emulator does.
+func mustNotAllocate(t *testing.T, s *Set, what string, f func()) {
+	t.Helper()
+	if s.Name == emulatedName {
+		t.Skip("emulated")
+	}
+	if n := testing.AllocsPerRun(20, f); n != 0 {
+		t.Errorf("%s: %v allocations", what, n)
+	}
 }

@@ -261,9 +261,7 @@ func TestMatMulAllocatesNothing(t *testing.T) {
 			rng := newRand(1)
 			w, x := pack(ty, fileMatrix(rng, ty, 40, 64), 40, 64), NewActivations(5, 64)
 			dst := make([]float32, 5*40)
-			if n := testing.AllocsPerRun(20, func() { s.Quantize(x, 0, 5); s.MatMul(dst, 40, w, x, 0, 3) }); n != 0 {
-				t.Errorf("%s: %v allocations", ty.Name, n)
-			}
+			mustNotAllocate(t, s, ty.Name, func() { s.Quantize(x, 0, 5); s.MatMul(dst, 40, w, x, 0, 3) })
 		}
 	})
 }

@@ -90,14 +90,28 @@ func quantizeAVX2Row(q []int8, scale []float32, qsum []int32, x []float32) {
 	}
 }
 
+// softmaxArgs is what a kernel of softmax gets: n scores, with room up to a multiple of 16. It writes the rest.
+type softmaxArgs struct {
+	x            []float32
+	n            int
+	scale        float32
+	maximum, den float32
+}
+
+func newSoftmaxArgs(x []float32, n int, scale float32) softmaxArgs {
+	return softmaxArgs{x: x[:(n+block-1)/block*block], n: n, scale: scale}
+}
+
 func softmaxAVX2Row(x []float32, n int, scale float32) (maximum, den float32) {
-	x = x[:(n+block-1)/block*block]
-	return softmaxAVX2(&x[0], n/block, n%block, scale)
+	a := newSoftmaxArgs(x, n, scale)
+	softmaxAVX2(&a)
+	return a.maximum, a.den
 }
 
 func softmaxAVX512Row(x []float32, n int, scale float32) (maximum, den float32) {
-	x = x[:(n+block-1)/block*block]
-	return softmaxAVX512(&x[0], n/block, n%block, scale)
+	a := newSoftmaxArgs(x, n, scale)
+	softmaxAVX512(&a)
+	return a.maximum, a.den
 }
 
 func widenAVX2Lines(dst []float32, src []byte) {

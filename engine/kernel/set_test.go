@@ -21,13 +21,18 @@ func TestSelfTest(t *testing.T) {
 // Any one kernel that computes something else is found.
 func TestSelfTestFinds(t *testing.T) {
 	for name, spoil := range map[string]func(s *Set){
-		"Q4_1":     func(s *Set) { s.mul[q4_1Type] = []tile{{1, func(a *mulArgs) { mulQ4_1(a); a.dst[3] += 0.01 }}} },
-		"quantize": func(s *Set) { s.quantize = func(q []int8, d []float32, n []int32, x []float32) { quantize(q, d, n, x); q[9]++ } },
+		"Q4_1": func(s *Set) { s.mul[q4_1Type] = []tile{{1, func(a *mulArgs) { mulQ4_1(a); a.dst[3] += 0.01 }}} },
+		"quantize": func(s *Set) {
+			s.quantize = func(q []int8, d []float32, n []int32, x []float32) { quantize(q, d, n, x); q[9]++ }
+		},
 		"attention: sums": func(s *Set) {
 			s.widenSum = func(dst []float32, src []byte) bulkhead.Lines { l := widenSum(dst, src); l.B[2]++; return l }
 		},
 		"attention: value": func(s *Set) {
-			s.softmax = func(x []float32, n int, scale float32) (m, d float32) { m, d = softmax(x, n, scale); return m, d * 1.01 }
+			s.softmax = func(x []float32, n int, scale float32) (m, d float32) {
+				m, d = softmax(x, n, scale)
+				return m, d * 1.01
+			}
 		},
 		"store": func(s *Set) { s.narrow = func(v [16]float32) [16]uint16 { n := narrow(v); n[7] ^= 1; return n } },
 		"Rope":  func(s *Set) { s.rope = func(x, cos, sin []float32) { rope(x, cos, sin); x[11]++ } },

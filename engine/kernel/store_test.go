@@ -55,13 +55,11 @@ func TestStoreAllocatesNothing(t *testing.T) {
 	eachSet(t, func(t *testing.T, s *Set) {
 		l := bulkhead.Layout{Layers: 2, KVHeads: 2, HeadSize: 64, PageTokens: 64}
 		page, x := make([]byte, l.PageBytes()), make([]float32, 64)
-		if n := testing.AllocsPerRun(20, func() {
+		mustNotAllocate(t, s, "store", func() {
 			s.StoreK(&l, page, 1, 1, 7, x)
 			s.StoreV(&l, page, 1, 1, 7, x)
 			s.SumK(&l, page, 1, 20)
 			s.SumV(&l, page, 1, 20)
-		}); n != 0 {
-			t.Errorf("%v allocations", n)
-		}
+		})
 	})
 }

@@ -34,6 +34,11 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.add)-144]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.sums)-152]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.sumStep)-176]
+	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.x)-0]
+	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.n)-24]
+	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.scale)-32]
+	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.maximum)-36]
+	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.den)-40]
 )
 
 // mulF32x4AVX2 multiplies 4 rows by panels of F32.
@@ -186,10 +191,10 @@ func linesRawx2AVX2(a *linesArgs)
 //go:noescape
 func linesRawx1AVX2(a *linesArgs)
 
-// softmaxAVX2 is softmax over blocks of 16, and one more of which the first rest count.
+// softmaxAVX2 turns scores into exponentials.
 //
 //go:noescape
-func softmaxAVX2(x *float32, blocks, rest int, scale float32) (maximum, den float32)
+func softmaxAVX2(a *softmaxArgs)
 
 // squareAVX2 adds squares to 16 lanes.
 //
@@ -466,7 +471,7 @@ func linesRawx2AVX512(a *linesArgs)
 //go:noescape
 func linesRawx1AVX512(a *linesArgs)
 
-// softmaxAVX512 is softmax over blocks of 16, and one more of which the first rest count.
+// softmaxAVX512 turns scores into exponentials.
 //
 //go:noescape
-func softmaxAVX512(x *float32, blocks, rest int, scale float32) (maximum, den float32)
+func softmaxAVX512(a *softmaxArgs)

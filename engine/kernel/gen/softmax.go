@@ -7,13 +7,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// softmax: blocks is the number of whole blocks of 16, rest how many of one more count (0: there is none).
+// softmax writes the kernel of softmax, see softmaxArgs.
 func (u *unit) softmax() {
-	u.begin("softmax", "(x *float32, blocks, rest int, scale float32) (maximum, den float32)",
-		"is softmax over blocks of 16, and one more of which the first rest count.")
-	x, blocks, rest := u.param("x"), u.param("blocks"), u.param("rest")
+	u.begin("softmax", "(a *softmaxArgs)", "turns scores into exponentials.")
+	args := u.param("a")
+	x, blocks := u.arg(args, softX), u.arg(args, softN)
+	rest := u.GP64()
+	u.MOVQ(blocks, rest)
+	u.ANDQ(U8(15), rest)
+	u.SHRQ(U8(4), blocks)
 	scale := u.reg()
-	u.VBROADCASTSS(u.paramMem("scale"), scale)
+	u.VBROADCASTSS(at(args, softScale), scale)
 	mask := u.tailMask(rest)
 
 	top := u.pair()
@@ -47,7 +51,7 @@ func (u *unit) softmax() {
 	maximum := u.foldLanes(top, func(a, b Op, dst reg.Register) { u.VMAXPS(a, b, dst) }, func(a, b, dst reg.Register) { u.VMAXSS(a, b, dst) })
 	ret := u.XMM()
 	u.VMOVAPS(maximum, ret)
-	u.Store(ret, u.Return("maximum"))
+	u.VMOVSS(ret, at(args, softMaximum))
 	u.VBROADCASTSS(ret, top[0])
 
 	den := u.pair()
@@ -75,7 +79,7 @@ func (u *unit) softmax() {
 	}
 	u.Label("expdone")
 	total := u.foldLanes(den, func(a, b Op, dst reg.Register) { u.VADDPS(a, b, dst) }, func(a, b, dst reg.Register) { u.VADDSS(a, b, dst) })
-	u.Store(total, u.Return("den"))
+	u.VMOVSS(total, at(args, softDen))
 	u.end()
 }
 

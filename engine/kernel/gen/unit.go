@@ -60,6 +60,11 @@ var (
 	lineAdd       = fieldOf("linesArgs", "add", 144)
 	lineSums      = fieldOf("linesArgs", "sums", 152)
 	lineSumStep   = fieldOf("linesArgs", "sumStep", 176)
+	softX         = fieldOf("softmaxArgs", "x", 0)
+	softN         = fieldOf("softmaxArgs", "n", 24)
+	softScale     = fieldOf("softmaxArgs", "scale", 32)
+	softMaximum   = fieldOf("softmaxArgs", "maximum", 36)
+	softDen       = fieldOf("softmaxArgs", "den", 40)
 )
 
 // checkOffsets writes declarations that compile only where the kernels read the fields that they mean to.
@@ -78,7 +83,7 @@ func (u *unit) begin(name, params, doc string) {
 	u.Function(name)
 	u.Attributes(attr.NOSPLIT)
 	plain := params
-	for _, t := range []string{"mulArgs", "linesArgs", "lanes", "float32", "int8", "int32", "bulkhead.Lines"} {
+	for _, t := range []string{"mulArgs", "linesArgs", "softmaxArgs", "lanes", "float32", "int8", "int32", "bulkhead.Lines"} {
 		plain = strings.ReplaceAll(plain, "*"+t, "*byte")
 	}
 	u.SignatureExpr("func" + plain)
