@@ -65,12 +65,10 @@ func (p *Prefill) owns(t *tenant) bool {
 	return false
 }
 
-// backlog is what is still to be computed of the requests that have begun.
-func (p *Prefill) backlog() (n bulkhead.Tokens) {
-	for _, t := range p.tenants {
-		for _, j := range t.computing {
-			n += j.left
-		}
+// backlog is what is still to be computed of the tenant's requests that have begun.
+func (t *tenant) backlog() (n bulkhead.Tokens) {
+	for _, j := range t.computing {
+		n += j.left
 	}
 	return n
 }

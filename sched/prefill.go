@@ -136,8 +136,8 @@ func (p *Prefill) enqueue(j Job) {
 // Next names the request that should begin, if one should. It stays the answer until it has begun or is closed, whatever
 // arrives meanwhile: the caller begins it as soon as the pool has pages for all of its Tokens.
 //
-// A request should begin when its tenant has none that is computed, or when those that are do not fill a chunk; and no
-// more than Limits.Running are computed or pinned at once.
+// A request should begin when those of its tenant that are computed do not fill a chunk, which is what the tenant could get
+// of the next step; and no more than Limits.Running are computed or pinned at once.
 func (p *Prefill) Next() (Job, bool) {
 	if p.held != nil {
 		return p.held.Job, true
@@ -145,9 +145,8 @@ func (p *Prefill) Next() (Job, bool) {
 	if p.begun >= p.limits.Running {
 		return Job{}, false
 	}
-	filled := p.backlog() >= p.limits.Chunk
 	t := p.lowest(func(t *tenant) *job {
-		if len(t.waiting) == 0 || filled && len(t.computing) > 0 {
+		if len(t.waiting) == 0 || t.backlog() >= p.limits.Chunk {
 			return nil
 		}
 		return t.waiting[0]

@@ -195,6 +195,28 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// What decode computes for a tenant counts in prefill: after a long answer the other tenant goes first, though it came later.
+func TestAnswersCount(t *testing.T) {
+	l := limitsFor(512, 1024, 1024)
+	l.Running = 1
+	timed(t, "answers", l, func(t *testing.T, r *rig) {
+		streams := []*Stream{r.start(request("acme", words(10, 1), 100))} // runs
+		synctest.Wait()
+		for _, tenant := range []string{"acme", "acme", "bolt"} { // in line, in the queue twice
+			streams = append(streams, r.start(request(tenant, words(10, 2), 2)))
+			time.Sleep(chunkTime)
+		}
+		var ended [4]time.Time
+		for _, i := range []int{0, 1, 3, 2} {
+			read(t, streams[i])
+			ended[i] = time.Now()
+		}
+		if !ended[3].Before(ended[2]) {
+			t.Error("the tenant with the long answer went first again")
+		}
+	})
+}
+
 // Draining takes nothing new and lets what runs end; what has not ended in time is cut off with the reason.
 func TestDrain(t *testing.T) {
 	l := limitsFor(512, 1024, 1024)
