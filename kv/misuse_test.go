@@ -63,7 +63,7 @@ func TestMisuseStops(t *testing.T) {
 		"append: negative token":       func(s *scene) { s.append.ExtendK(0, -1, 0) },
 		"append: page beyond":          func(s *scene) { s.append.Compare(0, 2, 0, 0) },
 		"append: too few sums":         func(s *scene) { s.append.CompareLayer(0, make([]bulkhead.Sum, 1), make([]bulkhead.Sum, 1)) },
-		"append: done after violation": func(s *scene) { s.append.Compare(0, 0, 1, 1); s.append.Done() },
+		"append: done after violation": func(s *scene) { s.append.Compare(0, 0, 1, 1); s.append.Compare(0, 1, 1, 1); s.append.Done() },
 		"append: done, half compared":  func(s *scene) { s.r.write(s.append, 1); s.r.readPage(s.append, 1, 0); s.append.Done() },
 		"append: done twice":           func(s *scene) { s.append.Done(); s.append.Done() },
 		"append: extend after done":    func(s *scene) { s.append.Done(); s.append.ExtendV(0, 0, 1) },
