@@ -232,7 +232,8 @@ func latinWord(rest string) int {
 	return spaced(rest, func(r rune) bool { return within(r, casedLetters) })
 }
 
-// asciiPunct is `\s?[!-/:-~！-／：-～‘-‟　-。]+`.
+// asciiPunct is `\s?[!-/:-~！-／：-～‘-‟　-。]+`. U+3000 is in the list and white space, too; llama.cpp takes it for white
+// space only, Hugging Face as it is written, and so does this.
 func asciiPunct(rest string) int {
 	return spaced(rest, func(r rune) bool {
 		return r >= '!' && r <= '/' || r >= ':' && r <= '~' || r >= 0xFF01 && r <= 0xFF0F || r >= 0xFF1A && r <= 0xFF5E ||

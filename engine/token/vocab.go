@@ -22,7 +22,10 @@ const (
 	typeByte        = 6
 )
 
-// Vocab is what a tokenizer is made of. The field comments name the GGUF keys; ids are -1 when there is no such token.
+// Vocab is what a tokenizer is made of. Text is taken as it is, without normalisation, as llama.cpp does; some models'
+// own tokenizers (Qwen's) compose it first (NFC), which is for clients to do who want it.
+//
+// The field comments name the GGUF keys; ids are -1 when there is no such token.
 type Vocab struct {
 	Model  string    // tokenizer.ggml.model: "gpt2" or "llama"
 	Pre    string    // tokenizer.ggml.pre: the pre-tokenizer, for "gpt2" only; "" means "default"

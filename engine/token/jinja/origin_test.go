@@ -150,7 +150,7 @@ func TestHostileTemplates(t *testing.T) {
 			if err == nil && len(out.String()) > 1000 {
 				t.Errorf("gave %d bytes", len(out.String()))
 			}
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > 60*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})
