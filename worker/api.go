@@ -76,8 +76,8 @@ const (
 
 func (s Side) String() string { return [...]string{"prefill", "decode"}[s] }
 
-// Observer is told of durations as they happen, for histograms. It is called from the loops: it must return at once, must
-// not block and must not call back.
+// Observer is told of durations as they happen, for histograms. It is called from both loops, and Ended from whoever ends a
+// request: it is for concurrent use, must return at once and must not call back.
 type Observer interface {
 	Step(side Side, rows int, d time.Duration)       // one engine step of rows tokens, waiting for the turn not included
 	Queued(tenant string, d time.Duration)           // from Submit to the first page in prefill

@@ -3,7 +3,7 @@
 //
 // A [Pair] joins the two in one process:
 //
-//	pair, err := worker.NewPair(worker.Config{Runner: engine, Layout: layout, Limits: limits, ...})
+//	pair, err := worker.NewPair(worker.Config{Runner: e, Layout: e.Layout(32), Limits: limits, Summer: e.Kernels(), ...})
 //	stream, refusal := pair.Submit(admitted)
 //	for {
 //		event, ok := stream.Next(ctx) // tokens in order, then exactly one End
@@ -32,6 +32,21 @@
 //
 // When the decode pool runs out, the youngest request is set back: its pages go, and prompt and answer so far are a new
 // prompt for prefill. The sampler is kept and the engine is batch-invariant, so the same tokens come out.
+//
+// A token that ends the answer (end of sequence, or one of StopIDs) is no event: End.StopToken has it, and End.Completion
+// counts it.
+//
+// # Who ends a request
+//
+// Whoever comes first: decode with its last token, either loop with a violation or a passed deadline, the client by
+// leaving, Drain and Close. The stream takes one End and no more; each loop sees in its next turn that the request has
+// ended and lets go of what it holds, as far as the other side allows: prefill's pages stay pinned until decode has said
+// that it does not read them.
+//
+// # When pages are set aside
+//
+// A violation takes its page out of use until restart, so a pool can shrink. Limits says what still fits, Submit refuses by
+// it, and a request that was taken before and does not fit any more ends as Failed instead of waiting for ever.
 //
 // # What may block what
 //

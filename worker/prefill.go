@@ -151,22 +151,25 @@ func (f *prefill) letGo(now time.Time) {
 			f.stop(s)
 		}
 	}
-	for _, j := range f.snapshotWaiting() {
-		if f.p.over(j, now) {
-			f.mu.Lock()
-			f.queue.Close(j.ticket)
-			delete(f.waiting, j.ticket)
-			f.mu.Unlock()
+	for _, j := range f.expired(now) {
+		f.p.refuse(j, sched.DeadlinePassed())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ticket, j := range f.waiting {
+		if j.stream.isEnded() {
+			f.queue.Close(ticket)
+			delete(f.waiting, ticket)
 		}
 	}
 }
 
-func (f *prefill) snapshotWaiting() []*job {
+// expired are the waiting requests whose deadline has passed.
+func (f *prefill) expired(now time.Time) (out []*job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := make([]*job, 0, len(f.waiting))
-	for _, j := range f.waiting {
-		out = append(out, j)
+	for _, ticket := range f.queue.Expired(now) {
+		out = append(out, f.waiting[ticket])
 	}
 	return out
 }
@@ -318,7 +321,9 @@ func (f *prefill) deadline() (d time.Time) {
 			d = earlier(d, s.job.req.Deadline)
 		}
 	}
-	for _, j := range f.snapshotWaiting() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.waiting {
 		d = earlier(d, j.req.Deadline)
 	}
 	return d
