@@ -79,15 +79,12 @@ func (a *Append) Pages() int { return a.pages }
 func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violation {
 	n := a.pages
 	invariant.Check(len(k) == n && len(v) == n, "kv: sums of more or fewer pages than attention reads")
-	term := bulkhead.FilledTerm(a.s.pool.layout.PageTokens)
-	var differ bulkhead.Sum
-	for at, seal := range a.s.seals[:n-1] { // without a branch a page: 256 of them a layer at 8,192 tokens
-		differ |= ((k[at] + term) ^ seal.K(layer)) | ((v[at] + term) ^ seal.V(layer))
-	}
+	invariant.Check(a.open, "kv: an append that is not open was used")
 	a.compared += n - 1
-	for at := 0; differ != 0 && at < n-1; at++ {
-		if v := a.Compare(layer, at, k[at], v[at]); v != nil {
-			return v
+	term := bulkhead.FilledTerm(a.s.pool.layout.PageTokens)
+	for at, seal := range a.s.seals[:n-1] {
+		if wantK, wantV := seal.K(layer), seal.V(layer); k[at]+term != wantK || v[at]+term != wantV {
+			return a.differs(layer, at, wantK, k[at]+term, wantV, v[at]+term)
 		}
 	}
 	return a.Compare(layer, n-1, k[n-1], v[n-1])
@@ -96,17 +93,21 @@ func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violatio
 // Compare is CompareLayer for one page.
 func (a *Append) Compare(layer, page int, k, v bulkhead.Sum) *bulkhead.Violation {
 	invariant.Check(a.open && uint(page) < uint(a.pages), "kv: a page outside the open append was compared")
-	s := a.s
-	term := bulkhead.FilledTerm(filled(s.len+a.n, page, s.pool.layout.PageTokens))
 	a.compared++
-	seal := s.seals[page]
-	if want := seal.K(layer); k+term != want {
-		return a.violation(layer, page, bulkhead.PartK, want, k+term)
-	}
-	if want := seal.V(layer); v+term != want {
-		return a.violation(layer, page, bulkhead.PartV, want, v+term)
+	term := bulkhead.FilledTerm(filled(a.s.len+a.n, page, a.s.pool.layout.PageTokens))
+	seal := a.s.seals[page]
+	if wantK, wantV := seal.K(layer), seal.V(layer); k+term != wantK || v+term != wantV {
+		return a.differs(layer, page, wantK, k+term, wantV, v+term)
 	}
 	return nil
+}
+
+// differs is the violation that one look at the seal found: a second look might find nothing.
+func (a *Append) differs(layer, page int, wantK, k, wantV, v bulkhead.Sum) *bulkhead.Violation {
+	if k != wantK {
+		return a.violation(layer, page, bulkhead.PartK, wantK, k)
+	}
+	return a.violation(layer, page, bulkhead.PartV, wantV, v)
 }
 
 func (a *Append) violation(layer, page int, part bulkhead.Part, want, got bulkhead.Sum) *bulkhead.Violation {
