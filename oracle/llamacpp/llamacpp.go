@@ -76,15 +76,22 @@ type Logprob struct {
 	Logprob float64        `json:"logprob"`
 }
 
-// Greedy is the n likeliest next tokens, one after the other, with the five best at each place. It stops early only where
-// llama.cpp ends its answer.
-func (o *Oracle) Greedy(prompt []bulkhead.Token, n int) (ids []bulkhead.Token, top [][]Logprob, err error) {
+// Greedy is the n likeliest next tokens, one after the other.
+func (o *Oracle) Greedy(prompt []bulkhead.Token, n int) ([]bulkhead.Token, error) {
 	var answer struct {
 		IDs []bulkhead.Token `json:"ids"`
-		Top [][]Logprob      `json:"top"`
 	}
-	err = o.ask(map[string]any{"op": "greedy", "prompt": prompt, "n": n, "logprobs": true}, &answer)
-	return answer.IDs, answer.Top, err
+	err := o.ask(map[string]any{"op": "greedy", "prompt": prompt, "n": n}, &answer)
+	return answer.IDs, err
+}
+
+// Top is the k likeliest tokens to follow a prompt, best first.
+func (o *Oracle) Top(prompt []bulkhead.Token, k int) ([]Logprob, error) {
+	var answer struct {
+		Top []Logprob `json:"top"`
+	}
+	err := o.ask(map[string]any{"op": "top", "prompt": prompt, "k": k}, &answer)
+	return answer.Top, err
 }
 
 // Tokenize is the tokens of a text; with special, marks of control tokens in it become control tokens.

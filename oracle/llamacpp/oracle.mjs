@@ -1,8 +1,8 @@
 // llama.cpp as an oracle, one JSON request a line on standard input, one JSON answer a line on standard output.
 //
 //   {"op":"open","model":PATH,"threads":N,"context":N}      -> {"ok":true}
-//   {"op":"greedy","prompt":[ids],"n":N,"logprobs":BOOL}    -> {"ids":[...],"top":[[{"id":..,"logprob":..}...]...]}
-//   {"op":"score","prompt":[ids],"ids":[ids]}               -> {"logprobs":[...]}: of each of ids, given what is before it
+//   {"op":"greedy","prompt":[ids],"n":N}                    -> {"ids":[...]}
+//   {"op":"top","prompt":[ids],"k":K}                       -> {"top":[{"id":..,"logprob":..}...]}: likeliest next tokens
 //   {"op":"bench","prompt":[ids],"n":N}                     -> {"prefill_s":S,"decode_s":S,"decoded":N}
 //   {"op":"tokenize","text":T,"special":BOOL}               -> {"ids":[...]}
 //   {"op":"close"}                                          -> {"ok":true}
@@ -33,33 +33,23 @@ function best(probabilities, k) {
     return top;
 }
 
-async function greedy({prompt, n, logprobs}) {
+async function greedy({prompt, n}) {
     await forget();
-    const ids = [], top = [];
-    const options = {temperature: 0, yieldEogToken: true};
-    if (!logprobs) {
-        for await (const id of sequence.evaluate(prompt, options)) {
-            ids.push(id);
-            if (ids.length === n) break;
-        }
-        return {ids};
-    }
-    for await (const out of sequence.evaluateWithMetadata(prompt, {probabilities: true}, options)) {
-        ids.push(out.token);
-        top.push(best(out.probabilities, 5));
+    const ids = [];
+    for await (const id of sequence.evaluate(prompt, {temperature: 0, yieldEogToken: true})) {
+        ids.push(id);
         if (ids.length === n) break;
     }
-    return {ids, top};
+    return {ids};
 }
 
-async function score({prompt, ids}) {
+// top is apart from greedy because probabilities are a map of the whole vocabulary, which costs more than the token.
+async function top({prompt, k}) {
     await forget();
-    const all = [...prompt, ...ids];
-    const input = all.map((token, i) => i >= prompt.length - 1 && i < all.length - 1
-        ? [token, {generateNext: {probabilities: true, options: {temperature: 0}}}] : token);
-    const output = await sequence.controlledEvaluate(input);
-    const logprobs = ids.map((id, i) => Math.log(output[prompt.length - 1 + i].next.probabilities.get(id)));
-    return {logprobs};
+    const options = {temperature: 0, yieldEogToken: true};
+    for await (const out of sequence.evaluateWithMetadata(prompt, {probabilities: true}, options)) {
+        return {top: best(out.probabilities, k)};
+    }
 }
 
 async function bench({prompt, n}) {
@@ -82,7 +72,7 @@ async function close() {
     return {ok: true};
 }
 
-const ops = {open, greedy, score, bench, tokenize, close};
+const ops = {open, greedy, top, bench, tokenize, close};
 for await (const line of createInterface({input: process.stdin})) {
     let answer;
     try {
