@@ -49,7 +49,8 @@ type linesArgs struct {
 	groups    int
 	add       int // 0 or 1
 	sums      []bulkhead.Lines
-	sumStep   int // bytes
+	sumStep   int    // bytes
+	fetch     []byte // what will be needed next: fetched into the cache, 32 bytes for each line
 }
 
 // linesTile is a kernel that takes a fixed number of rows at once.
@@ -76,19 +77,30 @@ func runTiles(tiles []linesTile, a *linesArgs, from, to int) {
 
 // load widens the segment's K and V into scratch and takes their sums.
 func (s *Set) load(sp *Span, scratch *Scratch, guarded bool) {
-	l := sp.Layout
-	for i := range sp.parts() {
-		p := sp.part(i)
-		k, v := scratch.k[p.at*l.HeadSize:][:len(p.k)/2], scratch.v[p.at*l.HeadStride():][:len(p.v)/2]
-		if !guarded {
-			s.widen(k, p.k)
-			s.widen(v, p.v)
-			continue
-		}
-		sum := s.widenSum(k, p.k)
-		sp.SumK[i] += sum.Fold(sp.Head)
-		sum = s.widenSum(v, p.v)
-		sp.SumV[i] += sum.Fold(sp.Head)
+	parts := sp.cut(scratch)
+	for i := range parts {
+		p := &parts[i]
+		s.loadLines(scratch.k[p.at*scratch.size:], p.k, scratch, p, sp, sp.SumK, guarded)
+	}
+	for i := range parts {
+		p := &parts[i]
+		s.loadLines(scratch.v[p.at*scratch.stride:], p.v, scratch, p, sp, sp.SumV, guarded)
+	}
+}
+
+func (s *Set) loadLines(dst []float32, src []byte, scratch *Scratch, p *part, sp *Span, sums []bulkhead.Sum, guarded bool) {
+	dst = dst[:len(src)/2]
+	if !guarded {
+		s.widen(dst, src)
+		return
+	}
+	sum := &scratch.sum
+	if p.first {
+		*sum = bulkhead.Lines{}
+	}
+	s.widenSum(dst, src, sum)
+	if p.filled > 0 {
+		sums[p.page] += sum.Fold(sp.Head)
 	}
 }
 
@@ -101,14 +113,14 @@ func (s *Set) attendGroup(sp *Span, scratch *Scratch, from, to int) {
 	}
 	s.scores(sp, scratch, from, rows, most)
 	s.softmaxRows(sp, scratch, from, rows)
-	s.mix(sp, scratch, rows, most)
+	s.mix(scratch, rows, most)
 	s.copyOut(sp, scratch, from, rows)
 }
 
 // scores multiplies queries by keys, a few blocks of K at a time that stay in cache meanwhile.
 func (s *Set) scores(sp *Span, scratch *Scratch, from, rows, keys int) {
 	const blocksAtOnce = 4
-	size := sp.Layout.HeadSize
+	size := scratch.size
 	block := size * PanelRows // values
 	blocks := (keys + PanelRows - 1) / PanelRows
 	a := &scratch.args
@@ -137,9 +149,9 @@ func (s *Set) softmaxRows(sp *Span, scratch *Scratch, from, rows int) {
 
 // mix adds up values times exponentials, some slots of V at a time that stay in cache meanwhile. Rows that attend over
 // different keys go together as far as all of them do, and alone from there on.
-func (s *Set) mix(sp *Span, scratch *Scratch, rows, keys int) {
+func (s *Set) mix(scratch *Scratch, rows, keys int) {
 	const slotsAtOnce = 64
-	stride := sp.Layout.HeadStride()
+	stride := scratch.stride
 	clear(scratch.acc[:rows*stride])
 	a := &scratch.args
 	*a = linesArgs{outStride: stride, aStride: SegmentTokens, step: stride * 4, groupStep: PanelRows * 4, groups: stride / PanelRows, add: 1}
@@ -169,7 +181,7 @@ func (s *Set) mix(sp *Span, scratch *Scratch, rows, keys int) {
 
 // copyOut hands over what has been accumulated.
 func (s *Set) copyOut(sp *Span, scratch *Scratch, from, rows int) {
-	size, stride := sp.Layout.HeadSize, sp.Layout.HeadStride()
+	size, stride := scratch.size, scratch.stride
 	for r := range rows {
 		copy(sp.Acc[(from+r)*size:][:size], scratch.acc[r*stride:])
 	}

@@ -21,60 +21,58 @@ func (s *Set) attendDirect(sp *Span, scratch *Scratch, guarded bool) {
 	if guarded {
 		tiles = s.f16
 	}
-	for i := range sp.parts() {
-		s.scoresDirect(sp, scratch, i, tiles, guarded)
+	parts := sp.cut(scratch)
+	for i := range parts {
+		next := parts[0].v
+		if i+1 < len(parts) {
+			next = parts[i+1].k
+		}
+		s.scoresDirect(sp, scratch, &parts[i], next, tiles, guarded)
 	}
 	for r := range sp.Rows {
 		scratch.limit[r] = sp.keys()
 	}
 	s.softmaxRows(sp, scratch, 0, sp.Rows)
-	clear(scratch.acc[:sp.Rows*sp.Layout.HeadStride()])
-	for i := range sp.parts() {
-		s.mixDirect(sp, scratch, i, tiles, guarded)
+	clear(scratch.acc[:sp.Rows*scratch.stride])
+	for i := range parts {
+		next := parts[min(i+1, len(parts)-1)].v
+		s.mixDirect(sp, scratch, &parts[i], next, tiles, guarded)
 	}
 	s.copyOut(sp, scratch, 0, sp.Rows)
 }
 
-// scoresDirect multiplies queries by one page's keys.
-func (s *Set) scoresDirect(sp *Span, scratch *Scratch, i int, tiles []linesTile, guarded bool) {
-	p, size := sp.part(i), sp.Layout.HeadSize
-	sum := scratch.groups[:1]
-	clear(sum)
-	a := &scratch.args
+// scoresDirect multiplies queries by the keys of a part.
+func (s *Set) scoresDirect(sp *Span, scratch *Scratch, p *part, next []byte, tiles []linesTile, guarded bool) {
+	block := scratch.size * bulkhead.LineBytes
+	sum, a := scratch.groups[:1], &scratch.args
+	if p.first {
+		clear(sum)
+	}
 	*a = linesArgs{
-		out: scratch.score[p.at:], outStride: SegmentTokens,
-		a: sp.Q, aStride: sp.QStride,
-		f16: p.k, step: bulkhead.LineBytes, n: size,
-		groupStep: size * bulkhead.LineBytes, groups: len(p.k) / (size * bulkhead.LineBytes),
-		sums: sum,
+		out: scratch.score[p.at:], outStride: SegmentTokens, a: sp.Q, aStride: sp.QStride, f16: p.k, fetch: next,
+		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, groups: len(p.k) / block, sums: sum,
 	}
 	runTiles(tiles, a, 0, sp.Rows)
-	if guarded {
-		sum[0].N = len(p.k) / bulkhead.LineBytes
-		sp.SumK[i] += sum[0].Fold(sp.Head)
+	sum[0].N += len(p.k) / bulkhead.LineBytes
+	if guarded && p.filled > 0 {
+		sp.SumK[p.page] += sum[0].Fold(sp.Head)
 	}
 }
 
-// mixDirect adds up one page's values, few slots at a time so that they stay in cache from group to group.
-func (s *Set) mixDirect(sp *Span, scratch *Scratch, i int, tiles []linesTile, guarded bool) {
-	const slotsAtOnce = 32
-	p, stride := sp.part(i), sp.Layout.HeadStride()
-	sums := scratch.groups
-	clear(sums)
-	a := &scratch.args
+// mixDirect adds up the values of a part.
+func (s *Set) mixDirect(sp *Span, scratch *Scratch, p *part, next []byte, tiles []linesTile, guarded bool) {
+	sums, a := scratch.groups, &scratch.args
+	if p.first {
+		clear(sums)
+	}
 	*a = linesArgs{
-		out: scratch.acc, outStride: stride, aStride: SegmentTokens,
-		step: stride * 2, groupStep: bulkhead.LineBytes, groups: stride / PanelRows, add: 1,
-		sums: sums, sumStep: linesBytes,
+		out: scratch.acc, outStride: scratch.stride, a: scratch.score[p.at:], aStride: SegmentTokens, f16: p.v, fetch: next,
+		step: scratch.stride * 2, n: p.keys, groupStep: bulkhead.LineBytes, groups: len(sums), add: 1, sums: sums, sumStep: linesBytes,
 	}
-	for at := 0; at < p.filled; at += slotsAtOnce {
-		end := min(p.filled, at+slotsAtOnce)
-		a.a, a.f16, a.n = scratch.score[p.at+at:], p.v[at*stride*2:end*stride*2], end-at
-		runTiles(tiles, a, 0, sp.Rows)
-	}
-	if guarded {
+	runTiles(tiles, a, 0, sp.Rows)
+	if guarded && p.filled > 0 {
 		whole := joinGroups(sums, p.filled)
-		sp.SumV[i] += whole.Fold(sp.Head)
+		sp.SumV[p.page] += whole.Fold(sp.Head)
 	}
 }
 

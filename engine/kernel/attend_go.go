@@ -35,9 +35,9 @@ func widen(dst []float32, src []byte) {
 	}
 }
 
-func widenSum(dst []float32, src []byte) bulkhead.Lines {
+func widenSum(dst []float32, src []byte, sum *bulkhead.Lines) {
 	widen(dst, src)
-	return sumLines(src)
+	sum.Add(src)
 }
 
 func sumLines(data []byte) (sum bulkhead.Lines) {

@@ -96,12 +96,12 @@ func (c *cache) attention(t fataler, s *Set, head, n int, q [][]float32, pos []i
 func (c *cache) checkSums(t fataler, sp *Span) {
 	t.Helper()
 	l := c.layout
-	for i := range sp.parts() {
-		p := sp.part(i)
+	for i := 0; i*l.PageTokens < sp.keys(); i++ {
+		filled := min(l.PageTokens, sp.keys()-i*l.PageTokens)
 		var k, v bulkhead.Lines
 		page := c.pages[sp.Segment*SegmentTokens/l.PageTokens+i]
-		k.Add(page[l.KOffset(testLayer, sp.Head):][:(p.filled+15)/16*l.HeadSize*32])
-		v.Add(page[l.VOffset(testLayer, sp.Head):][:p.filled*l.HeadStride()*2])
+		k.Add(page[l.KOffset(testLayer, sp.Head):][:(filled+15)/16*l.HeadSize*32])
+		v.Add(page[l.VOffset(testLayer, sp.Head):][:filled*l.HeadStride()*2])
 		if sp.SumK[i] != k.Fold(sp.Head) || sp.SumV[i] != v.Fold(sp.Head) {
 			t.Fatalf("segment %d page %d: sums %v %v, want %v %v", sp.Segment, i, sp.SumK[i], sp.SumV[i], k.Fold(sp.Head), v.Fold(sp.Head))
 		}

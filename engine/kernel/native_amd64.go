@@ -28,7 +28,7 @@ var avx2Set = &Set{
 		q4_1Type: {{4, mulQ4_1x4AVX2}, {2, mulQ4_1x2AVX2}, {1, mulQ4_1x1AVX2}},
 	},
 	quantize: quantizeAVX2Row,
-	f32:      []linesTile{{4, linesF32x4AVX2}, {3, linesF32x3AVX2}, {2, linesF32x2AVX2}, {1, linesF32x1AVX2}},
+	f32:      []linesTile{{6, linesF32x6AVX2}, {4, linesF32x4AVX2}, {3, linesF32x3AVX2}, {2, linesF32x2AVX2}, {1, linesF32x1AVX2}},
 	f16:      []linesTile{{4, linesF16x4AVX2}, {3, linesF16x3AVX2}, {2, linesF16x2AVX2}, {1, linesF16x1AVX2}},
 	raw:      []linesTile{{4, linesRawx4AVX2}, {3, linesRawx3AVX2}, {2, linesRawx2AVX2}, {1, linesRawx1AVX2}},
 	softmax:  softmaxAVX2Row,
@@ -122,14 +122,13 @@ func widenAVX2Lines(dst []float32, src []byte) {
 	}
 }
 
-func widenSumAVX2Lines(dst []float32, src []byte) (sum bulkhead.Lines) {
+func widenSumAVX2Lines(dst []float32, src []byte, sum *bulkhead.Lines) {
 	n := len(src) / bulkhead.LineBytes
 	dst = dst[:n*block]
 	if n > 0 {
-		widenSumAVX2(&dst[0], &src[0], n, &sum)
+		widenSumAVX2(&dst[0], &src[0], n, sum)
 	}
-	sum.N = n
-	return sum
+	sum.N += n
 }
 
 func sumAVX2Lines(data []byte) (sum bulkhead.Lines) {

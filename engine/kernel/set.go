@@ -23,8 +23,8 @@ type Set struct {
 	raw []linesTile // the same without sums
 
 	softmax  func(x []float32, n int, scale float32) (maximum, den float32)
-	widen    func(dst []float32, src []byte) // whole lines of F16
-	widenSum func(dst []float32, src []byte) bulkhead.Lines
+	widen    func(dst []float32, src []byte)                      // whole lines of F16
+	widenSum func(dst []float32, src []byte, sum *bulkhead.Lines) // adds the lines to sum
 	sum      func(data []byte) bulkhead.Lines
 	narrow   func(v [16]float32) [16]uint16 // to F16
 

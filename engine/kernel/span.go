@@ -40,14 +40,15 @@ type Span struct {
 
 // Scratch is the working memory of one thread's spans.
 type Scratch struct {
-	k, v    []float32 // a segment, widened: blocks of K as in a page, slots of V
-	score   []float32 // groupRows x 512
-	acc     []float32 // groupRows x HeadStride
-	limit   [groupRows]int
-	groups  []bulkhead.Lines // sums of V, one for each 16 dimensions
-	args    linesArgs
-	headOf  int
-	strided int
+	size, stride int       // HeadSize and HeadStride
+	k, v         []float32 // a segment, widened: blocks of K as in a page, slots of V
+	score        []float32 // groupRows x 512
+	acc          []float32 // groupRows x stride
+	limit        [groupRows]int
+	sum          bulkhead.Lines   // of a page's K or V
+	groups       []bulkhead.Lines // sums of V, one for each 16 dimensions
+	args         linesArgs
+	parts        [SegmentTokens / bulkhead.BlockTokens]part
 }
 
 // groupRows is how many rows keep their scores at once.
@@ -56,41 +57,52 @@ const groupRows = 64
 // NewScratch is scratch for spans of a layout.
 func NewScratch(l *bulkhead.Layout) *Scratch {
 	return &Scratch{
-		k:       make([]float32, SegmentTokens*l.HeadSize),
-		v:       make([]float32, SegmentTokens*l.HeadStride()),
-		score:   make([]float32, groupRows*SegmentTokens),
-		acc:     make([]float32, groupRows*l.HeadStride()),
-		groups:  make([]bulkhead.Lines, l.HeadStride()/PanelRows),
-		headOf:  l.HeadSize,
-		strided: l.HeadStride(),
+		size:   l.HeadSize,
+		stride: l.HeadStride(),
+		k:      make([]float32, SegmentTokens*l.HeadSize),
+		v:      make([]float32, SegmentTokens*l.HeadStride()),
+		score:  make([]float32, groupRows*SegmentTokens),
+		acc:    make([]float32, groupRows*l.HeadStride()),
+		groups: make([]bulkhead.Lines, l.HeadStride()/PanelRows),
 	}
 }
 
-// part is one page's share of a segment.
+// part is up to 64 keys of a segment that lie in one page: what is worked on at once, while the next is fetched.
 type part struct {
-	at     int // first key, counted from the segment's start
-	filled int // keys
-	k, v   []byte
+	at, keys int    // first key, counted from the segment's start, and how many
+	page     int    // of the segment
+	first    bool   // part of its page
+	filled   int    // keys of its page, where the part is the last one of it, else 0
+	k, v     []byte // whole blocks of K, filled slots of V
+}
+
+// partTokens is the largest part.
+const partTokens = 64
+
+// cut cuts the segment into parts.
+func (sp *Span) cut(s *Scratch) []part {
+	l, keys := sp.Layout, sp.keys()
+	offK, offV := l.KOffset(sp.Layer, sp.Head), l.VOffset(sp.Layer, sp.Head)
+	pages, parts := sp.Pages[sp.Segment*SegmentTokens/l.PageTokens:], s.parts[:0]
+	line := s.size * bulkhead.LineBytes // bytes of a block of K
+	for i, at := 0, 0; at < keys; i, at = i+1, at+l.PageTokens {
+		filled := min(l.PageTokens, keys-at)
+		for from := 0; from < filled; from += partTokens {
+			n := min(partTokens, filled-from)
+			p := part{at: at + from, keys: n, page: i, first: from == 0}
+			p.k = pages[i][offK+from/bulkhead.BlockTokens*line:][:(n+bulkhead.BlockTokens-1)/bulkhead.BlockTokens*line]
+			p.v = pages[i][offV+from*s.stride*2:][:n*s.stride*2]
+			if from+n == filled {
+				p.filled = filled
+			}
+			parts = append(parts, p)
+		}
+	}
+	return parts
 }
 
 // keys is how many keys the segment has.
 func (sp *Span) keys() int { return min(SegmentTokens, sp.Len-sp.Segment*SegmentTokens) }
-
-// parts is how many pages the segment touches.
-func (sp *Span) parts() int { return sp.Layout.Pages(bulkhead.Tokens(sp.keys())) }
-
-// part is the i-th of them. K is whole blocks, V is filled slots.
-func (sp *Span) part(i int) part {
-	l := sp.Layout
-	at := i * l.PageTokens
-	page := sp.Pages[(sp.Segment*SegmentTokens+at)/l.PageTokens]
-	filled := min(l.PageTokens, sp.keys()-at)
-	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
-	return part{at, filled,
-		page[l.KOffset(sp.Layer, sp.Head):][:blocks*l.HeadSize*bulkhead.LineBytes],
-		page[l.VOffset(sp.Layer, sp.Head):][:filled*l.HeadStride()*2],
-	}
-}
 
 // limit is how many keys of the segment row r attends over.
 func (sp *Span) limit(r int) int {
@@ -107,12 +119,12 @@ func (sp *Span) check(s *Scratch, guarded bool) {
 		panic(fmt.Sprintf("kernel: segment %d of %d tokens", sp.Segment, sp.Len))
 	case sp.Head < 0 || sp.Head >= l.KVHeads || sp.Layer < 0 || sp.Layer >= l.Layers:
 		panic(fmt.Sprintf("kernel: head %d of layer %d", sp.Head, sp.Layer))
-	case s.headOf != l.HeadSize || s.strided != l.HeadStride():
-		panic(fmt.Sprintf("kernel: scratch for heads of %d, heads have %d", s.headOf, l.HeadSize))
+	case s.size != l.HeadSize:
+		panic(fmt.Sprintf("kernel: scratch for heads of %d, heads have %d", s.size, l.HeadSize))
 	case sp.Rows < 1 || len(sp.Pos) < sp.Rows || len(sp.Max) < sp.Rows || len(sp.Den) < sp.Rows,
 		len(sp.Acc) < sp.Rows*l.HeadSize, len(sp.Q) < (sp.Rows-1)*sp.QStride+l.HeadSize:
 		panic(fmt.Sprintf("kernel: span of %d rows with room for fewer", sp.Rows))
-	case guarded && (len(sp.SumK) < sp.parts() || len(sp.SumV) < sp.parts()):
-		panic(fmt.Sprintf("kernel: span of %d pages with fewer sums", sp.parts()))
+	case guarded && min(len(sp.SumK), len(sp.SumV))*l.PageTokens < sp.keys():
+		panic(fmt.Sprintf("kernel: span of %d keys with %d and %d sums", sp.keys(), len(sp.SumK), len(sp.SumV)))
 	}
 }

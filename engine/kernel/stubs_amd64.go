@@ -34,6 +34,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.add)-144]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.sums)-152]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.sumStep)-176]
+	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.fetch)-184]
 	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.x)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.n)-24]
 	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.scale)-32]
@@ -130,6 +131,11 @@ func mulQ4_0x1AVX2(a *mulArgs)
 //
 //go:noescape
 func mulQ4_1x1AVX2(a *mulArgs)
+
+// linesF32x6AVX2 does 6 rows over lines of float32.
+//
+//go:noescape
+func linesF32x6AVX2(a *linesArgs)
 
 // linesF32x4AVX2 does 4 rows over lines of float32.
 //

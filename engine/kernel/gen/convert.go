@@ -146,17 +146,21 @@ func (u *unit) storeSum(s *sumState) {
 	u.VMOVDQU(s.b, at(s.at, 32))
 }
 
-// widenLines adds up the very register that it widens.
+// widenLines loads each line for its sum behind the loads that widen it, as oneLine does.
 func (u *unit) widenLines(s *sumState) {
 	dst, src, n := u.param("dst"), u.param("src"), u.param("lines")
 	u.Label("next")
 	u.PREFETCHT0(at(src, 1024))
-	var a, b reg.VecVirtual
-	if s != nil {
-		a, b = s.a, s.b
+	v := u.pair()
+	for h := range v {
+		u.VCVTPH2PS(at(src, 16*h), v[h])
 	}
-	for h, v := range u.loadLine(src, true, a, b) {
-		u.VMOVUPS(v, at(dst, 32*h))
+	if s != nil {
+		u.VPADDQ(at(src, 0), s.a, s.a)
+		u.VPADDQ(s.a, s.b, s.b)
+	}
+	for h := range v {
+		u.VMOVUPS(v[h], at(dst, 32*h))
 	}
 	u.ADDQ(U8(32), src)
 	u.ADDQ(U8(64), dst)

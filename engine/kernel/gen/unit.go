@@ -60,6 +60,7 @@ var (
 	lineAdd       = fieldOf("linesArgs", "add", 144)
 	lineSums      = fieldOf("linesArgs", "sums", 152)
 	lineSumStep   = fieldOf("linesArgs", "sumStep", 176)
+	lineFetch     = fieldOf("linesArgs", "fetch", 184)
 	softX         = fieldOf("softmaxArgs", "x", 0)
 	softN         = fieldOf("softmaxArgs", "n", 24)
 	softScale     = fieldOf("softmaxArgs", "scale", 32)
