@@ -5471,14 +5471,61 @@ next:
 	VZEROUPPER
 	RET
 
-// func narrowAVX2(v [16]float32) (n [16]uint16)
-// Requires: AVX, F16C
-TEXT ·narrowAVX2(SB), NOSPLIT, $0-96
-	VMOVUPS   v_0+0(FP), Y0
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVDQU   X0, n_0+64(FP)
-	VMOVUPS   v_8+32(FP), Y0
-	VCVTPS2PH $0x00, Y0, X0
-	VMOVDQU   X0, n_8+80(FP)
+// func storeKAVX2(lines *byte, k *byte, turns int) (plain [8]uint32, back [8]uint32)
+// Requires: AVX, AVX2, F16C
+TEXT ·storeKAVX2(SB), NOSPLIT, $0-88
+	MOVQ  lines+0(FP), AX
+	MOVQ  k+8(FP), CX
+	MOVQ  turns+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+next:
+	VMOVUPS   (CX), Y2
+	VCVTPS2PH $0x00, Y2, X2
+	VPEXTRW   $0x00, X2, (AX)
+	VPEXTRW   $0x01, X2, 32(AX)
+	VPEXTRW   $0x02, X2, 64(AX)
+	VPEXTRW   $0x03, X2, 96(AX)
+	VPEXTRW   $0x04, X2, 128(AX)
+	VPEXTRW   $0x05, X2, 160(AX)
+	VPEXTRW   $0x06, X2, 192(AX)
+	VPEXTRW   $0x07, X2, 224(AX)
+	VPMOVZXWD X2, Y2
+	VPADDD    Y2, Y0, Y0
+	VPADDD    Y0, Y1, Y1
+	ADDQ      $0x20, CX
+	ADDQ      $0x00000100, AX
+	DECQ      DX
+	JNZ       next
+	VMOVDQU   Y0, plain_0+24(FP)
+	VMOVDQU   Y1, back_0+56(FP)
+	VZEROUPPER
+	RET
+
+// func storeVAVX2(dst *byte, v *byte, lines int) (a [4]uint64, b [4]uint64)
+// Requires: AVX, AVX2, F16C
+TEXT ·storeVAVX2(SB), NOSPLIT, $0-88
+	MOVQ  dst+0(FP), AX
+	MOVQ  v+8(FP), CX
+	MOVQ  lines+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+next:
+	VMOVUPS     (CX), Y2
+	VMOVUPS     32(CX), Y3
+	VCVTPS2PH   $0x00, Y2, X2
+	VCVTPS2PH   $0x00, Y3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VMOVDQU     Y2, (AX)
+	VPADDQ      Y2, Y0, Y0
+	VPADDQ      Y0, Y1, Y1
+	ADDQ        $0x40, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNZ         next
+	VMOVDQU     Y0, a_0+24(FP)
+	VMOVDQU     Y1, b_0+56(FP)
 	VZEROUPPER
 	RET

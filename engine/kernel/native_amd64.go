@@ -35,7 +35,8 @@ var avx2Set = &Set{
 	widen:    widenAVX2Lines,
 	widenSum: widenSumAVX2Lines,
 	sum:      sumAVX2Lines,
-	narrow:   narrowAVX2,
+	storeK:   storeKAVX2Slot,
+	storeV:   storeVAVX2Slot,
 	square:   squareAVX2Row,
 	scaleMul: scaleMulAVX2Row,
 	rope:     ropeAVX2Head,
@@ -69,7 +70,8 @@ var avx512Set = &Set{
 	widen:    widenAVX2Lines,
 	widenSum: widenSumAVX2Lines,
 	sum:      sumAVX2Lines,
-	narrow:   narrowAVX2,
+	storeK:   storeKAVX2Slot,
+	storeV:   storeVAVX2Slot,
 	square:   squareAVX2Row,
 	scaleMul: scaleMulAVX2Row,
 	rope:     ropeAVX2Head,
@@ -135,6 +137,46 @@ func sumAVX2Lines(data []byte) (sum bulkhead.Lines) {
 	sum.N = len(data) / bulkhead.LineBytes
 	if sum.N > 0 {
 		sumAVX2(&data[0], sum.N, &sum)
+	}
+	return sum
+}
+
+func storeKAVX2Slot(lines []byte, in int, k []float32) (plain, placed uint64) {
+	const turn = 8
+	n := len(k) / turn
+	lines = lines[:len(k)*bulkhead.LineBytes]
+	if n > 0 {
+		p, b := storeKAVX2(&lines[2*in], &k[0], n)
+		for j := range p { // turn t of lane j is dimension t*8+j; back counts it n-t times
+			plain += uint64(p[j])
+			placed += turn*(uint64(n)*uint64(p[j])-uint64(b[j])) + uint64(j)*uint64(p[j])
+		}
+	}
+	if done := n * turn; done < len(k) {
+		p, d := storeK(lines[done*bulkhead.LineBytes:], in, k[done:])
+		plain += p
+		placed += d + uint64(done)*p
+	}
+	return plain, placed
+}
+
+func storeVAVX2Slot(dst []byte, v []float32) (sum bulkhead.Lines) {
+	const size = bulkhead.LineBytes
+	whole, lines := len(v)/block, len(dst)/size
+	if whole > 0 {
+		dst := dst[:whole*size]
+		sum.A, sum.B = storeVAVX2(&dst[0], &v[0], whole)
+		sum.N = whole
+	}
+	if whole < lines {
+		var last lanes
+		copy(last[:], v[whole*block:])
+		a, _ := storeVAVX2(&dst[whole*size : lines*size][0], &last[0], 1)
+		for j := range a {
+			sum.A[j] += a[j]
+			sum.B[j] += sum.A[j]
+		}
+		sum.N++
 	}
 	return sum
 }

@@ -26,7 +26,8 @@ type Set struct {
 	widen    func(dst []float32, src []byte)                      // whole lines of F16
 	widenSum func(dst []float32, src []byte, sum *bulkhead.Lines) // adds the lines to sum
 	sum      func(data []byte) bulkhead.Lines
-	narrow   func(v [16]float32) [16]uint16 // to F16
+	storeK   func(lines []byte, in int, k []float32) (plain, placed uint64)
+	storeV   func(dst []byte, v []float32) bulkhead.Lines
 
 	square   func(x []float32) float32
 	scaleMul func(dst, x, weight []float32, scale float32)
@@ -111,7 +112,8 @@ var goSet = &Set{
 	widen:    widen,
 	widenSum: widenSum,
 	sum:      sumLines,
-	narrow:   narrow,
+	storeK:   storeK,
+	storeV:   storeV,
 	square:   square,
 	scaleMul: scaleMul,
 	rope:     rope,

@@ -34,7 +34,15 @@ func TestSelfTestFinds(t *testing.T) {
 				return m, d * 1.01
 			}
 		},
-		"store": func(s *Set) { s.narrow = func(v [16]float32) [16]uint16 { n := narrow(v); n[7] ^= 1; return n } },
+		"store: other": func(s *Set) {
+			s.storeV = func(dst []byte, v []float32) bulkhead.Lines { l := storeV(dst, v); dst[7] ^= 1; return l }
+		},
+		"store: sums": func(s *Set) {
+			s.storeK = func(lines []byte, in int, k []float32) (uint64, uint64) {
+				a, b := storeK(lines, in, k)
+				return a, b + 1
+			}
+		},
 		"Rope":  func(s *Set) { s.rope = func(x, cos, sin []float32) { rope(x, cos, sin); x[11]++ } },
 		"panic": func(s *Set) { s.siluMul = func(dst, gate, up []float32) { panic("panic") } },
 	} {

@@ -13,9 +13,10 @@ const SegmentTokens = 512
 // heads or segments can be worked on by different threads; [Set.Merge] joins the segments of a row.
 //
 // A span reads every filled block of K and every filled slot of V of its pages exactly once, also those that lie behind its
-// rows' positions, so that the sums that it takes cover the pages whole. It takes them in the pass that loads: of the
-// values in the registers that the multiplication uses (few rows), or of those that it widens into its scratch, which is
-// all that the rows then see (many rows). Nobody can change a page between the sum and the use.
+// rows' positions, so that the sums that it takes cover the pages whole. It takes them in the pass that loads: few rows are
+// multiplied straight by the lines of a page, many by a copy that the pass widens into scratch, which is all that the rows
+// then see. Either way a line is loaded for its sum right behind the loads that are used, and a thread's loads are seen in
+// order: what the multiplication saw changed, the sum has too.
 //
 // Keys behind a row's position count exactly nothing, whatever bits they have: their scores are set to minus infinity
 // before anything looks at them, and their values are not multiplied.

@@ -7,52 +7,59 @@ import (
 	"github.com/bulkhead-llm/bulkhead"
 )
 
-// maxHeadSize is what a layout allows.
-const maxHeadSize = 1024
-
 // StoreK writes one token's K of one head into its slot, as F16 to nearest even, and returns what that adds to the sum:
 // computed from the values written, never from the page.
 func (s *Set) StoreK(l *bulkhead.Layout, page []byte, layer, head, slot int, k []float32) bulkhead.Sum {
 	checkSlot(l, layer, head, slot, len(k))
-	var buf [maxHeadSize]uint16
-	values := buf[:l.HeadSize]
-	s.narrowAll(values, k)
 	const step = bulkhead.LineBytes
-	block := page[l.KOffset(layer, head)+slot/bulkhead.BlockTokens*l.HeadSize*step:][:l.HeadSize*step]
-	at := slot % bulkhead.BlockTokens * 2
-	for _, v := range values {
-		binary.LittleEndian.PutUint16(block[at:], v)
-		at += step
-	}
-	return l.AppendedK(head, slot, values)
+	first, in := slot/bulkhead.BlockTokens*len(k), slot%bulkhead.BlockTokens
+	plain, placed := s.storeK(page[l.KOffset(layer, head)+first*step:][:len(k)*step], in, k)
+	placed += uint64(first) * plain
+	// A token's K lies in one halfword of each line: in lane in/4, shifted by 16 bits for each place in it.
+	var a, b [4]uint64
+	shift := 16 * (in % 4)
+	a[in/4], b[in/4] = plain<<shift, placed<<shift
+	return foldPlaced(head, a, b)
 }
 
-// narrowAll narrows to F16, 16 at a time.
-func (s *Set) narrowAll(dst []uint16, src []float32) {
-	for ; len(src) > 0; dst, src = dst[min(len(dst), 16):], src[min(len(src), 16):] {
-		var v [16]float32
-		copy(v[:], src)
-		n := s.narrow(v)
-		copy(dst, n[:])
+// storeK writes k as halfword in of each line of a block, and returns the sum of the halfwords and that of each times its
+// dimension.
+func storeK(lines []byte, in int, k []float32) (plain, placed uint64) {
+	for d, v := range k {
+		h := toF16(v)
+		binary.LittleEndian.PutUint16(lines[d*bulkhead.LineBytes+2*in:], h)
+		plain += uint64(h)
+		placed += uint64(d) * uint64(h)
 	}
+	return plain, placed
 }
 
 // StoreV writes one token's V of one head into its slot, as StoreK does.
 func (s *Set) StoreV(l *bulkhead.Layout, page []byte, layer, head, slot int, v []float32) bulkhead.Sum {
 	checkSlot(l, layer, head, slot, len(v))
-	var buf [maxHeadSize]uint16
-	values := buf[:l.HeadStride()]
-	s.narrowAll(values[:l.HeadSize], v)
-	line := page[l.VOffset(layer, head)+slot*len(values)*2:][:len(values)*2]
-	var plain, placed [4]uint64 // by lane: sum of the lines written, and of each line times its place
-	first := slot * len(values) * 2 / bulkhead.LineBytes
-	for i := 0; i < len(values); i += 4 {
-		word := uint64(values[i]) | uint64(values[i+1])<<16 | uint64(values[i+2])<<32 | uint64(values[i+3])<<48
-		binary.LittleEndian.PutUint64(line[2*i:], word)
-		plain[i/4%4] += word
-		placed[i/4%4] += word * uint64(first+i/16)
+	n := l.HeadStride() * 2
+	lines := s.storeV(page[l.VOffset(layer, head)+slot*n:][:n], v)
+	// Line i of the token is line first+i of the head.
+	first, placed := uint64(slot*n/bulkhead.LineBytes), [4]uint64{}
+	for j, a := range lines.A {
+		placed[j] = first*a + uint64(lines.N)*a - lines.B[j]
 	}
-	return foldPlaced(head, plain, placed)
+	return foldPlaced(head, lines.A, placed)
+}
+
+// storeV writes v and zeros up to the end of the line, and returns the sum of the lines.
+func storeV(dst []byte, v []float32) (sum bulkhead.Lines) {
+	for len(dst) > 0 {
+		var line [bulkhead.LineBytes]byte
+		n := min(len(v), bulkhead.LineBytes/2)
+		for d, x := range v[:n] {
+			binary.LittleEndian.PutUint16(line[2*d:], toF16(x))
+		}
+		sum.Add(line[:])
+		copy(dst, line[:])
+		dst, v = dst[bulkhead.LineBytes:], v[n:]
+	}
+	return sum
 }
 
 // foldPlaced is the sum of lines of head whose plain sum, and whose sum with each line times its place, are given.
@@ -91,11 +98,4 @@ func (s *Set) sumHeads(l *bulkhead.Layout, page []byte, off, headBytes, n, fille
 		sum += lines.Fold(h)
 	}
 	return sum
-}
-
-func narrow(v [16]float32) (n [16]uint16) {
-	for i := range v {
-		n[i] = toF16(v[i])
-	}
-	return n
 }

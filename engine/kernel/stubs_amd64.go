@@ -252,10 +252,15 @@ func widenSumAVX2(dst *float32, src *byte, lines int, sum *bulkhead.Lines)
 //go:noescape
 func sumAVX2(src *byte, lines int, sum *bulkhead.Lines)
 
-// narrowAVX2 narrows to F16.
+// storeKAVX2 writes 8 halfwords a turn, a line apart.
 //
 //go:noescape
-func narrowAVX2(v [16]float32) (n [16]uint16)
+func storeKAVX2(lines *byte, k *float32, turns int) (plain, back [8]uint32)
+
+// storeVAVX2 writes lines of F16 and takes their sum.
+//
+//go:noescape
+func storeVAVX2(dst *byte, v *float32, lines int) (a, b [4]uint64)
 
 // mulF32x8AVX512 multiplies 8 rows by panels of F32.
 //

@@ -119,13 +119,60 @@ func (u *unit) convert() {
 	u.storeSum(state)
 	u.end()
 
-	u.begin("narrow", "(v [16]float32) (n [16]uint16)", "narrows to F16.")
-	for h := range 2 {
-		v, t := u.YMM(), u.XMM()
-		u.VMOVUPS(u.paramArray("v", 32*h), v)
-		u.VCVTPS2PH(U8(0), v, t)
-		u.VMOVDQU(t, u.returnArray("n", 16*h))
+	u.storeK()
+	u.storeV()
+}
+
+// storeK takes 8 dimensions a turn: lane d%8 of plain adds up their halfwords, and back adds up plain after each turn.
+func (u *unit) storeK() {
+	u.begin("storeK", "(lines *byte, k *float32, turns int) (plain, back [8]uint32)",
+		"writes 8 halfwords a turn, a line apart.")
+	lines, k, n := u.param("lines"), u.param("k"), u.param("turns")
+	plain, back := u.YMM(), u.YMM()
+	u.zero(plain)
+	u.zero(back)
+	u.Label("next")
+	v, h, words := u.YMM(), u.XMM(), u.YMM()
+	u.VMOVUPS(at(k, 0), v)
+	u.VCVTPS2PH(U8(0), v, h)
+	for d := range 8 {
+		u.VPEXTRW(U8(d), h, at(lines, 32*d))
 	}
+	u.VPMOVZXWD(h, words)
+	u.VPADDD(words, plain, plain)
+	u.VPADDD(plain, back, back)
+	u.ADDQ(U8(32), k)
+	u.ADDQ(U32(256), lines)
+	u.DECQ(n)
+	u.JNZ(LabelRef("next"))
+	u.VMOVDQU(plain, u.returnArray("plain"))
+	u.VMOVDQU(back, u.returnArray("back"))
+	u.end()
+}
+
+// storeV writes whole lines and adds them up.
+func (u *unit) storeV() {
+	u.begin("storeV", "(dst *byte, v *float32, lines int) (a, b [4]uint64)", "writes lines of F16 and takes their sum.")
+	dst, v, n := u.param("dst"), u.param("v"), u.param("lines")
+	a, b := u.YMM(), u.YMM()
+	u.zero(a)
+	u.zero(b)
+	u.Label("next")
+	lo, hi, line := u.YMM(), u.YMM(), u.YMM()
+	u.VMOVUPS(at(v, 0), lo)
+	u.VMOVUPS(at(v, 32), hi)
+	u.VCVTPS2PH(U8(0), lo, lo.AsX())
+	u.VCVTPS2PH(U8(0), hi, hi.AsX())
+	u.VINSERTI128(U8(1), hi.AsX(), lo, line)
+	u.VMOVDQU(line, at(dst, 0))
+	u.VPADDQ(line, a, a)
+	u.VPADDQ(a, b, b)
+	u.ADDQ(U8(64), v)
+	u.ADDQ(U8(32), dst)
+	u.DECQ(n)
+	u.JNZ(LabelRef("next"))
+	u.VMOVDQU(a, u.returnArray("a"))
+	u.VMOVDQU(b, u.returnArray("b"))
 	u.end()
 }
 
@@ -171,16 +218,8 @@ func (u *unit) widenLines(s *sumState) {
 	}
 }
 
-func (u *unit) paramArray(name string, off int) Mem {
-	c, err := u.Param(name).Index(off / 4).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return c.Addr
-}
-
-func (u *unit) returnArray(name string, off int) Mem {
-	c, err := u.Return(name).Index(off / 2).Resolve()
+func (u *unit) returnArray(name string) Mem {
+	c, err := u.Return(name).Index(0).Resolve()
 	if err != nil {
 		panic(err)
 	}
