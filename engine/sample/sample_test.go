@@ -298,7 +298,7 @@ func TestNoAllocation(t *testing.T) {
 	for name, p := range kinds {
 		s := mustNew(t, p, len(logits))
 		mustNext(t, s, logits)
-		if n := testing.AllocsPerRun(20, func() { mustNext(t, s, logits) }); n >= 1 {
+		if n := testing.AllocsPerRun(20, func() { mustNext(t, s, logits) }); n >= 1 && !race {
 			t.Errorf("%s: %v allocations a token", name, n)
 		}
 	}
