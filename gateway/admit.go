@@ -17,6 +17,9 @@ type admission struct {
 // admit asks the limits. Its refusals name the counts and the limit, and no worker has heard of the request.
 func (g *Gateway) admit(c *counted) (*admission, *bulkhead.Refusal) {
 	limits := g.cfg.Backend.Limits()
+	if ref := c.checkChoices(limits); ref != nil {
+		return nil, ref
+	}
 	a := &admission{counted: c}
 	seed := c.seed()
 	for _, prompt := range c.prompts {
@@ -27,15 +30,32 @@ func (g *Gateway) admit(c *counted) (*admission, *bulkhead.Refusal) {
 			r.Sampling.Seed = seed + uint64(i) // choices differ, and a seed gives the same choices again
 			adm, ref := limits.Admit(r)
 			if ref != nil {
-				if ref.Param == "messages" || ref.Param == "prompt" {
-					ref.Param = c.param
-				}
-				return nil, ref
+				return nil, c.named(ref)
 			}
 			a.choices = append(a.choices, adm)
 		}
 	}
 	return a, nil
+}
+
+// checkChoices refuses what could never be handed over as a whole: the workers queue no more at once of one tenant.
+func (c *counted) checkChoices(l bulkhead.Limits) *bulkhead.Refusal {
+	n, most := len(c.prompts)*c.gen.N, min(l.Queue, l.QueueTenant)
+	if n <= most {
+		return nil
+	}
+	return bulkhead.Refuse(bulkhead.CodeInvalid, "n", "%d prompts with %d choices each make %d answers: this server takes at most %d at once",
+		len(c.prompts), c.gen.N, n, most)
+}
+
+// named is a refusal with the field that the prompt came in, which neither limits nor workers know.
+func (c *counted) named(ref *bulkhead.Refusal) *bulkhead.Refusal {
+	if ref.Param != "messages" && ref.Param != "prompt" {
+		return ref
+	}
+	out := *ref
+	out.Param = c.param
+	return &out
 }
 
 func (c *counted) request(prompt []bulkhead.Token, l bulkhead.Limits) bulkhead.Request {

@@ -164,6 +164,7 @@ func TestRow(t *testing.T) {
 		`bulkhead_refusals_total{code="context_length_exceeded"} 1`,
 		`bulkhead_refusals_total{code="invalid_api_key"} 1`,
 		`bulkhead_tokens_total{kind="completion",tenant="harbor"} 7`,
+		`bulkhead_tokens_total{kind="prompt",tenant="harbor"} 24`, // and not those of the refused one
 		`bulkhead_violations_total{part="k"} 0`,
 		`bulkhead_first_token_seconds_count 1`,
 		`bulkhead_inter_token_seconds_count 6`,

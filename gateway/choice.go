@@ -113,11 +113,12 @@ func (c *choice) end(end *End) (delta, *bulkhead.Refusal) {
 		c.finish = openai.FinishStop
 	case Length:
 		c.finish = openai.FinishLength
-	case Refused:
-		return delta{}, end.Refusal
 	case Violated:
 		return delta{}, openai.Violated()
 	default:
+		if end.Refusal != nil {
+			return delta{}, end.Refusal
+		}
 		return delta{}, internal()
 	}
 	d := c.add(c.decoder.Flush())

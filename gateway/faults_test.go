@@ -37,7 +37,7 @@ func chatBody(content, more string) string {
 // What ends a request in the workers reaches the client as a status before the first token, as an event after it, and
 // says nothing of what is inside.
 func TestFaults(t *testing.T) {
-	violation := &bulkhead.Violation{Page: 4711, At: 3, Layer: 2, Part: bulkhead.PartK, Expected: "cafe", Found: "beef"}
+	violation := &bulkhead.Violation{Page: 987654321, At: 3, Layer: 2, Part: bulkhead.PartK, Expected: "wanted-sum", Found: "other-sum"}
 	deadline := bulkhead.Refuse(bulkhead.CodeDeadline, "", "the deadline passed in the queue")
 	for _, c := range []struct {
 		name   string
@@ -47,7 +47,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"violation", gateway.End{Reason: gateway.Violated, Err: violation}, 500, `"type":"kv_integrity_violation"`},
 		{"refusal", gateway.End{Reason: gateway.Refused, Refusal: deadline}, 504, `"code":"deadline_exceeded"`},
-		{"fault", gateway.End{Reason: gateway.Failed, Err: errors.New("cafe beef at 10.0.0.7:4711")}, 500, `"code":"internal_error"`},
+		{"fault", gateway.End{Reason: gateway.Failed, Err: errors.New("wanted-sum, other-sum at 10.0.0.7:987654321")}, 500, `"code":"internal_error"`},
 		{"abort that nobody asked for", gateway.End{Reason: gateway.Aborted}, 500, `"code":"internal_error"`},
 	} {
 		for _, at := range []int{0, 2} {
@@ -75,7 +75,7 @@ func TestFaults(t *testing.T) {
 						case begun && !strings.Contains(body[strings.LastIndex(body, "data: "):], c.want):
 							t.Errorf("the error is not the last event: %s", body)
 						}
-						for _, secret := range []string{"4711", "cafe", "beef", "10.0.0.7"} {
+						for _, secret := range []string{"987654321", "wanted-sum", "other-sum", "10.0.0.7"} {
 							if strings.Contains(body, secret) {
 								t.Errorf("%s reached the client: %s", secret, body)
 							}

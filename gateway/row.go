@@ -44,9 +44,11 @@ func (g *Gateway) finish(c *call) {
 	m := g.metrics
 	m.requests.WithLabelValues(r.Route, strconv.Itoa(r.Status), r.Tenant).Inc()
 	m.seconds.WithLabelValues(r.Route).Observe(d.Seconds())
-	m.tokens.WithLabelValues("prompt", r.Tenant).Add(float64(r.Prompt))
-	m.tokens.WithLabelValues("cached", r.Tenant).Add(float64(r.Cached))
-	m.tokens.WithLabelValues("completion", r.Tenant).Add(float64(r.Completion))
+	if r.Choices > 0 { // the workers took it
+		m.tokens.WithLabelValues("prompt", r.Tenant).Add(float64(r.Prompt))
+		m.tokens.WithLabelValues("cached", r.Tenant).Add(float64(r.Cached))
+		m.tokens.WithLabelValues("completion", r.Tenant).Add(float64(r.Completion))
+	}
 	if r.Left {
 		m.left.Inc()
 	}

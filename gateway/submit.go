@@ -20,7 +20,7 @@ func (g *Gateway) submit(a *admission) (*submission, *bulkhead.Refusal) {
 		stream, ref := g.cfg.Backend.Submit(adm)
 		if ref != nil {
 			s.leave()
-			return nil, ref
+			return nil, a.named(ref)
 		}
 		s.streams = append(s.streams, stream)
 	}

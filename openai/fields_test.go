@@ -71,3 +71,47 @@ func TestSpecificationIsCovered(t *testing.T) {
 		}
 	}
 }
+
+// fields.md lists every field with its class, for people. It is written by -update.
+func TestFieldsDocument(t *testing.T) {
+	var out strings.Builder
+	out.WriteString(`# Fields of requests
+
+What is done with each field. A field that is in no list is refused (400, its path in ` + "`param`" + `), as is one of the wrong type
+or out of range. Apart from the forbidden ones, null is the same as leaving a field out.
+
+- **done**
+- **ignored**: checked for its type and taken; it changes nothing of the answer here
+- **not yet**: OpenAI's; only the default is taken, anything else gets 400 ` + "`unsupported_parameter`" + `
+- **unsupported**: an extension of SGLang or vLLM: 400 ` + "`unsupported_parameter`" + `
+- **forbidden**: would steer the machinery: 400 ` + "`forbidden_parameter`" + `, whatever its value
+`)
+	for _, e := range []struct {
+		route  string
+		fields []FieldInfo
+	}{
+		{"POST /v1/chat/completions", ChatFields()}, {"POST /v1/completions", CompletionFields()},
+		{"POST /tokenize", TokenizeFields()}, {"POST /detokenize", DetokenizeFields()},
+	} {
+		out.WriteString("\n## " + e.route + "\n\n")
+		for _, class := range []Class{Done, Ignored, NotYet, Unsupported, Forbidden} {
+			var names []string
+			for _, f := range e.fields {
+				if f.Class == class {
+					names = append(names, "`"+f.Name+"`")
+				}
+			}
+			if names != nil {
+				out.WriteString("- **" + string(class) + "**: " + strings.Join(names, ", ") + "\n")
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile("fields.md", []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if old, _ := os.ReadFile("fields.md"); string(old) != out.String() {
+		t.Error("fields.md is not what the tables say: run this test with -update")
+	}
+}
