@@ -24,7 +24,7 @@ func (m modelFlags) open(log *slog.Logger) (*loaded, error) {
 	if m.Threads < 0 || m.Threads > 1024 {
 		return nil, refused{fmt.Errorf("--threads %d: must be 0 (one for each CPU) to 1024", m.Threads)}
 	}
-	options := engine.Options{Threads: m.threads(), Kernels: m.Kernels, Progress: progress(log, "loading the model")}
+	options := m.options(progress(log, "loading the model"))
 	var e *engine.Engine
 	var err error
 	if m.Model == "" {
@@ -41,6 +41,10 @@ func (m modelFlags) open(log *slog.Logger) (*loaded, error) {
 		return nil, refused{fmt.Errorf("%s: %w", m.file(), err)}
 	}
 	return &loaded{engine: e, text: t, name: m.name()}, nil
+}
+
+func (m modelFlags) options(progress func(done, total int64)) engine.Options {
+	return engine.Options{Threads: m.threads(), Kernels: m.Kernels, Progress: progress}
 }
 
 // gguf opens the model's file without loading it.

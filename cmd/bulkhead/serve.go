@@ -43,8 +43,8 @@ type serveCmd struct {
 // modelFlags say what to run, and on what.
 type modelFlags struct {
 	modelFile `embed:""`
-	Threads int    `default:"0" help:"Threads that compute; 0: one for each CPU."`
-	Kernels string `help:"Kernels to compute with, by name (default: the fastest that this CPU runs)." placeholder:"NAME"`
+	Threads   int    `default:"0" help:"Threads that compute; 0: one for each CPU."`
+	Kernels   string `help:"Kernels to compute with, by name (default: the fastest that this CPU runs)." placeholder:"NAME"`
 }
 
 // poolFlags size the window and the pools.
@@ -115,34 +115,40 @@ func (c *serveCmd) assemble(log *slog.Logger) (_ *system, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sys := &system{engine: loaded.engine, model: loaded.name}
 	defer func() {
 		if err != nil {
-			sys.close()
+			loaded.engine.Close()
 		}
 	}()
-	if c.ModelName != "" {
-		sys.model = c.ModelName
-	}
-	sys.layout = loaded.engine.Layout(c.Pools.PageTokens)
-	if sys.limits, err = c.limits(loaded.engine.Info(), sys.layout); err != nil {
-		return nil, refused{err}
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	set, err := kernel.Named(c.Model.Kernels)
+	layout := loaded.engine.Layout(c.Pools.PageTokens)
+	limits, err := c.limits(loaded.engine.Info(), layout)
 	if err != nil {
 		return nil, refused{err}
 	}
+	return newSystem(loaded, guarded(loaded.engine), limits, layout, systemOptions{
+		name: c.ModelName, keys: keys, log: log, keepOnFree: !c.Pools.ClearOnFree, maxBody: c.Bound.MaxBody})
+}
+
+// systemOptions are what a system has beside its model and limits.
+type systemOptions struct {
+	name       string // of the model, for clients; "": the model's
+	keys       *gateway.Keys
+	log        *slog.Logger
+	keepOnFree bool
+	maxBody    int64
+}
+
+// newSystem puts a gateway in front of a pair of workers.
+func newSystem(l *loaded, g guards, limits bulkhead.Limits, layout bulkhead.Layout, o systemOptions) (_ *system, err error) {
+	sys := &system{engine: l.engine, limits: limits, layout: layout, model: o.name}
+	if sys.model == "" {
+		sys.model = l.name
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	config := worker.Config{
-		Runner:     loaded.engine,
-		Layout:     sys.layout,
-		Limits:     sys.limits,
-		EOS:        loaded.text.ends(),
-		Summer:     set,
-		KeepOnFree: !c.Pools.ClearOnFree,
-		Log:        log,
-		Observer:   native.NewTimings(registry),
+		Runner: g.runner, Summer: g.summer, Layout: layout, Limits: limits, EOS: l.text.ends(),
+		KeepOnFree: o.keepOnFree, Log: o.log, Observer: native.NewTimings(registry),
 	}
 	rand.Read(config.Secret[:])
 	if sys.pair, err = worker.NewPair(config); err != nil {
@@ -150,16 +156,14 @@ func (c *serveCmd) assemble(log *slog.Logger) (_ *system, err error) {
 	}
 	native.Collect(registry, sys.pair)
 	sys.gateway, err = gateway.New(gateway.Config{
-		Backend:  native.Backend{Pair: sys.pair},
-		Text:     loaded.text,
-		Model:    describe(sys.model, loaded.engine.Info()),
-		Version:  version,
-		Keys:     keys,
-		Log:      log,
-		Registry: registry,
-		MaxBody:  c.Bound.MaxBody,
+		Backend: native.Backend{Pair: sys.pair}, Text: l.text, Model: describe(sys.model, l.engine.Info()),
+		Version: version, Keys: o.keys, Log: o.log, Registry: registry, MaxBody: o.maxBody,
 	})
-	return sys, err
+	if err != nil {
+		sys.pair.Close()
+		return nil, err
+	}
+	return sys, nil
 }
 
 // limits are the limits of the flags, with auto worked out, checked against each other.
@@ -242,9 +246,7 @@ func (s *system) serve(ctx context.Context, stop func(), listener net.Listener, 
 const shutdownGrace = 2 * time.Second
 
 func (s *system) close() {
-	if s.pair != nil {
-		s.pair.Close()
-	}
+	s.pair.Close()
 	s.engine.Close()
 }
 
