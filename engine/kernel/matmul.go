@@ -96,12 +96,8 @@ func (s *Set) MatMul(dst []float32, stride int, w *Weight, x *Activations, p0, p
 	}
 	work := works.Get().(*mulWork)
 	whole := min(p1, w.Rows/PanelRows)
-	few := x.Rows < 2*s.mul[w.Type.id][0].rows
 	for p := p0; p < whole; {
-		n := 1 // panel after panel, each for all rows while it is in cache
-		if few {
-			n = whole - p
-		}
+		n := min(whole-p, s.panelsAtOnce(w, x.Rows))
 		s.mulPanels(&work.mulArgs, dst[p*PanelRows:], stride, w, x, p, n)
 		p += n
 	}
@@ -110,6 +106,19 @@ func (s *Set) MatMul(dst []float32, stride int, w *Weight, x *Activations, p0, p
 	}
 	work.mulArgs, work.part = mulArgs{}, Activations{}
 	works.Put(work)
+}
+
+// panelsAtOnce is how many panels are multiplied by all rows before the next ones are: all of them where one tile takes all
+// rows, else what stays in cache from tile to tile, so that a weight is read from memory once.
+func (s *Set) panelsAtOnce(w *Weight, rows int) int {
+	const near, nearest = 128 << 10, 16 << 10 // of the second and the first cache, what weights may take
+	switch most := s.mul[w.Type.id][0].rows; {
+	case rows <= 2 || rows == most:
+		return w.Panels()
+	case rows < 4*most:
+		return max(1, near/w.Type.panelBytes(w.Cols))
+	}
+	return max(1, nearest/w.Type.panelBytes(w.Cols))
 }
 
 // mulLast does the last panel where it is not full: kernels write whole panels, so it goes through a buffer.
