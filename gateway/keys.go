@@ -7,9 +7,8 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/internal/strictyaml"
 )
 
 const defaultTenant = "default"
@@ -67,8 +66,8 @@ func LoadKeys(path string) (*Keys, error) {
 
 // ParseKeys reads the text of a file of keys. Errors name a row by its number and never show a key.
 func ParseKeys(data []byte) (*Keys, error) {
-	rows, err := readKeys(data)
-	if err != nil {
+	var rows []keyRow
+	if err := strictyaml.Unmarshal(data, &rows); err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
@@ -91,20 +90,6 @@ func ParseKeys(data []byte) (*Keys, error) {
 		k.byHash[hash] = id
 	}
 	return k, nil
-}
-
-// readKeys is the rows of a file. The YAML library panics on some malformed texts; to whoever started the server that is
-// an error like any other.
-func readKeys(data []byte) (rows []keyRow, err error) {
-	defer func() {
-		if recover() != nil {
-			err = fmt.Errorf("this is no list of keys in YAML")
-		}
-	}()
-	if err := yaml.UnmarshalWithOptions(data, &rows, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("%s", yaml.FormatError(err, false, false))
-	}
-	return rows, nil
 }
 
 func (r keyRow) check() (hash [sha256.Size]byte, id identity, err error) {

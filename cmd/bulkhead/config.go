@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
+
+	"github.com/bulkhead-llm/bulkhead/internal/strictyaml"
 )
 
 // configFile gives flags their values from a YAML file: one mapping from flag names to values. A key that is no flag of
@@ -21,7 +22,7 @@ func loadConfig(r io.Reader) (kong.Resolver, error) {
 		return nil, err
 	}
 	f := configFile{values: map[string]any{}}
-	if err := yaml.UnmarshalWithOptions(data, &f.values, yaml.Strict()); err != nil {
+	if err := strictyaml.Unmarshal(data, &f.values); err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
 	return f, nil
