@@ -20,49 +20,9 @@ type Backend interface {
 // Stream is the answer to one submitted request. It has one reader.
 type Stream interface {
 	// Next waits for the next event; false when ctx is done, or after the End.
-	Next(ctx context.Context) (Event, bool)
+	Next(ctx context.Context) (bulkhead.Event, bool)
 	// Leave says that nobody wants more; the End still comes. It may be called at any time and more than once.
 	Leave()
-}
-
-// Event is one token, or the end where End is set.
-type Event struct {
-	Token    bulkhead.Token
-	Logprobs *Logprobs // where they were asked for
-	End      *End
-}
-
-// Logprobs are the log-probability of a token and of the likeliest at its place.
-type Logprobs struct {
-	Token float32
-	Top   []TokenLogprob
-}
-
-// TokenLogprob is one alternative.
-type TokenLogprob struct {
-	Token   bulkhead.Token
-	Logprob float32
-}
-
-// Reason says how a request ended in the workers.
-type Reason int
-
-// The reasons.
-const (
-	Stopped  Reason = iota + 1 // the model's end, or one of StopIDs; that token was the last event
-	Length                     // MaxTokens are out
-	Refused                    // End.Refusal says why
-	Violated                   // a page was not the request's own; End.Err is the *bulkhead.Violation
-	Aborted                    // after Leave
-	Failed                     // End.Err says what
-)
-
-// End is the last event of a stream.
-type End struct {
-	Reason  Reason
-	Refusal *bulkhead.Refusal // with Refused
-	Err     error             // with Violated, the *bulkhead.Violation; with Failed, what it was. Never for clients
-	Cached  bulkhead.Tokens   // tokens of the prompt that were found in the cache
 }
 
 // Text is the model's tokenizer and chat template. It is safe for concurrent use.

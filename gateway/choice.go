@@ -39,7 +39,7 @@ type tokenLogprob struct {
 	token      bulkhead.Token
 	start, end int // bytes
 	runes      int // characters in front
-	Logprobs
+	bulkhead.Logprobs
 }
 
 // delta is what one event adds to an answer.
@@ -57,7 +57,7 @@ func newChoice(text Text, index, n int, req bulkhead.Request, stops []string, le
 }
 
 // take adds an event. The refusal says why there is no answer.
-func (c *choice) take(e Event) (delta, *bulkhead.Refusal) {
+func (c *choice) take(e bulkhead.Event) (delta, *bulkhead.Refusal) {
 	if e.End != nil {
 		return c.end(e.End)
 	}
@@ -102,18 +102,18 @@ func (c *choice) add(text string) (d delta) {
 }
 
 // end takes the last event.
-func (c *choice) end(end *End) (delta, *bulkhead.Refusal) {
+func (c *choice) end(end *bulkhead.End) (delta, *bulkhead.Refusal) {
 	c.finished = true
 	c.cached = end.Cached
 	if c.finish != "" {
 		return delta{}, nil
 	}
 	switch end.Reason {
-	case Stopped:
+	case bulkhead.Stopped:
 		c.finish = openai.FinishStop
-	case Length:
+	case bulkhead.Length:
 		c.finish = openai.FinishLength
-	case Violated:
+	case bulkhead.Violated:
 		return delta{}, openai.Violated()
 	default:
 		if end.Refusal != nil {

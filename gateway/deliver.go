@@ -144,7 +144,7 @@ func (d *delivery) count() {
 }
 
 // observe takes times and counts violations. What exactly went wrong in the workers is in their log, under this id.
-func (d *delivery) observe(c *choice, e Event) {
+func (d *delivery) observe(c *choice, e bulkhead.Event) {
 	now := time.Now()
 	if e.End != nil {
 		d.g.countViolation(e.End)
@@ -160,8 +160,8 @@ func (d *delivery) observe(c *choice, e Event) {
 	d.last[c.index] = now
 }
 
-func (g *Gateway) countViolation(end *End) {
-	if end.Reason != Violated {
+func (g *Gateway) countViolation(end *bulkhead.End) {
+	if end.Reason != bulkhead.Violated {
 		return
 	}
 	part := "unknown"

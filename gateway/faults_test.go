@@ -41,21 +41,21 @@ func TestFaults(t *testing.T) {
 	deadline := bulkhead.Refuse(bulkhead.CodeDeadline, "", "the deadline passed in the queue")
 	for _, c := range []struct {
 		name   string
-		end    gateway.End
+		end    bulkhead.End
 		status int
 		want   string // in the error
 	}{
-		{"violation", gateway.End{Reason: gateway.Violated, Err: violation}, 500, `"type":"kv_integrity_violation"`},
-		{"refusal", gateway.End{Reason: gateway.Refused, Refusal: deadline}, 504, `"code":"deadline_exceeded"`},
-		{"fault", gateway.End{Reason: gateway.Failed, Err: errors.New("wanted-sum, other-sum at 10.0.0.7:987654321")}, 500, `"code":"internal_error"`},
-		{"abort that nobody asked for", gateway.End{Reason: gateway.Aborted}, 500, `"code":"internal_error"`},
+		{"violation", bulkhead.End{Reason: bulkhead.Violated, Err: violation}, 500, `"type":"kv_integrity_violation"`},
+		{"refusal", bulkhead.End{Reason: bulkhead.Refused, Refusal: deadline}, 504, `"code":"deadline_exceeded"`},
+		{"fault", bulkhead.End{Reason: bulkhead.Failed, Err: errors.New("wanted-sum, other-sum at 10.0.0.7:987654321")}, 500, `"code":"internal_error"`},
+		{"abort that nobody asked for", bulkhead.End{Reason: bulkhead.Aborted}, 500, `"code":"internal_error"`},
 	} {
 		for _, at := range []int{0, 2} {
 			for _, n := range []int{1, 3} {
 				for _, stream := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s at %d, %d choices, stream %v", c.name, at, n, stream), func(t *testing.T) {
 						g, b := newGateway(t, nil)
-						b.Fault = func(r bulkhead.Request, i int) *gateway.End {
+						b.Fault = func(r bulkhead.Request, i int) *bulkhead.End {
 							if i == at && strings.HasSuffix(string(r.ID), fmt.Sprintf("-%03d", n-1)) {
 								return &c.end
 							}

@@ -37,7 +37,7 @@ func (s *submission) leave() {
 // choiceEvent is an event of one of the choices.
 type choiceEvent struct {
 	choice int
-	Event
+	bulkhead.Event
 }
 
 // next returns what waits for the next event of any choice, and what ends the waiting. A single choice needs no goroutine.

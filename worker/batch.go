@@ -74,13 +74,13 @@ func (d *decode) step() bool {
 func (d *decode) emit(j *job, n drawn) {
 	stop := slices.Contains(j.req.StopIDs, n.token) || !j.req.IgnoreEOS && slices.Contains(d.p.cfg.EOS, n.token)
 	if stop {
-		d.p.end(j, End{Reason: Stop, StopToken: n.token})
+		d.p.end(j, bulkhead.End{Reason: bulkhead.Stopped, StopToken: n.token})
 		return
 	}
 	j.tokens = append(j.tokens, n.token)
-	e := Event{Token: n.token}
+	e := bulkhead.Event{Token: n.token}
 	if l := n.logprobs; l != nil {
-		e.Logprobs = &Logprobs{Token: l.Logprob, Top: l.Top}
+		e.Logprobs = &bulkhead.Logprobs{Token: l.Logprob, Top: l.Top}
 	}
 	if !j.stream.push(e) {
 		return
@@ -88,7 +88,7 @@ func (d *decode) emit(j *job, n drawn) {
 	d.p.count.add(func(c *Counters) { c.OutputTokens++ })
 	d.time(j)
 	if j.generated() >= j.req.MaxTokens {
-		d.p.end(j, End{Reason: Length})
+		d.p.end(j, bulkhead.End{Reason: bulkhead.Length})
 	}
 }
 

@@ -42,7 +42,7 @@ func deadlined(r *rig, q bulkhead.Request, d time.Duration) {
 	q.Deadline = time.Now().Add(d)
 	tokens, end := read(r.t, r.start(q))
 	r.check(q, tokens, end)
-	if end.Reason != Refused || end.Refusal.Code != bulkhead.CodeDeadline {
+	if end.Reason != bulkhead.Refused || end.Refusal.Code != bulkhead.CodeDeadline {
 		r.t.Errorf("ended as %v: %v", end.Reason, end.Refusal)
 	}
 	if late := time.Since(q.Deadline); late < 0 || late > chunkTime+stepTime {
@@ -81,7 +81,7 @@ func TestDeadlines(t *testing.T) {
 	timed(t, "by default", late, func(t *testing.T, r *rig) {
 		start := time.Now()
 		_, end := read(t, r.start(request("acme", words(10, 1), 400)))
-		if took := time.Since(start); end.Reason != Refused || took < 50*time.Millisecond || took > 70*time.Millisecond {
+		if took := time.Since(start); end.Reason != bulkhead.Refused || took < 50*time.Millisecond || took > 70*time.Millisecond {
 			t.Errorf("ended as %v after %v", end.Reason, took)
 		}
 		q := request("acme", words(10, 1), 4)
@@ -100,7 +100,7 @@ func TestLeave(t *testing.T) {
 	left := func(r *rig, s *Stream) {
 		r.t.Helper()
 		s.Leave()
-		if _, end := read(r.t, s); end.Reason != Aborted {
+		if _, end := read(r.t, s); end.Reason != bulkhead.Aborted {
 			r.t.Errorf("ended as %v", end.Reason)
 		}
 		time.Sleep(2 * (chunkTime + stepTime))
@@ -181,7 +181,7 @@ func TestTurns(t *testing.T) {
 				break
 			}
 			worst, last = max(worst, time.Since(last)), time.Now()
-			if n := r.Snapshot(); took == 0 && n.Counters.Ended[Length] == 1 {
+			if n := r.Snapshot(); took == 0 && n.Counters.Ended[bulkhead.Length] == 1 {
 				took = time.Since(start)
 			}
 		}
@@ -233,7 +233,7 @@ func TestDrain(t *testing.T) {
 		}
 		tokens, end := read(t, s)
 		r.check(q, tokens, end)
-		if err := <-done; err != nil || end.Reason != Length {
+		if err := <-done; err != nil || end.Reason != bulkhead.Length {
 			t.Errorf("drained with %v, ended as %v", err, end.Reason)
 		}
 		if err := r.Drain(context.Background()); err != nil {
@@ -248,7 +248,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("drained after %v with %v", took, err)
 		}
 		for _, s := range []*Stream{s, waits} {
-			if _, end := read(t, s); end.Reason != Refused || end.Refusal.Code != bulkhead.CodeDraining {
+			if _, end := read(t, s); end.Reason != bulkhead.Refused || end.Refusal.Code != bulkhead.CodeDraining {
 				t.Errorf("ended as %v: %v", end.Reason, end.Refusal)
 			}
 		}
@@ -257,7 +257,7 @@ func TestDrain(t *testing.T) {
 		s := r.start(request("acme", words(400, 1), 100))
 		time.Sleep(chunkTime)
 		r.Close()
-		if _, end := read(t, s); end.Reason != Failed || end.Err == nil {
+		if _, end := read(t, s); end.Reason != bulkhead.Failed || end.Err == nil {
 			t.Errorf("ended as %v: %v", end.Reason, end.Err)
 		}
 		if _, refusal := r.Submit(r.admit(request("acme", words(4, 1), 1))); refusal == nil {
@@ -322,7 +322,7 @@ func TestAdmitsAgain(t *testing.T) {
 	}
 	bad := request("acme", words(20, 1), 10)
 	bad.Sampling.TopP = 3
-	if _, end := read(t, r.start(bad)); end.Reason != Refused || end.Refusal.Code != bulkhead.CodeInvalid {
+	if _, end := read(t, r.start(bad)); end.Reason != bulkhead.Refused || end.Refusal.Code != bulkhead.CodeInvalid {
 		t.Errorf("a top_p of 3 ended as %v", end.Reason)
 	}
 	if n := r.Snapshot().Counters; n.Submitted != 3 {

@@ -108,9 +108,9 @@ func (k *keys) of(t bulkhead.Tenant) *kv.Identities {
 // nobody is the Observer of a pair that has none.
 type nobody struct{}
 
-func (nobody) Step(Side, int, time.Duration)     {}
-func (nobody) Queued(string, time.Duration)      {}
-func (nobody) Handoff(int, int64, time.Duration) {}
-func (nobody) FirstToken(string, time.Duration)  {}
-func (nobody) NextToken(string, time.Duration)   {}
-func (nobody) Ended(string, End, time.Duration)  {}
+func (nobody) Step(Side, int, time.Duration)             {}
+func (nobody) Queued(string, time.Duration)              {}
+func (nobody) Handoff(int, int64, time.Duration)         {}
+func (nobody) FirstToken(string, time.Duration)          {}
+func (nobody) NextToken(string, time.Duration)           {}
+func (nobody) Ended(string, bulkhead.End, time.Duration) {}

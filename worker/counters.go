@@ -18,7 +18,7 @@ type counts struct {
 
 func newCounts() *counts {
 	return &counts{c: Counters{
-		Ended: make(map[Terminal]uint64), Refusals: make(map[bulkhead.Code]uint64), Violations: make(map[bulkhead.Part]uint64),
+		Ended: make(map[bulkhead.Reason]uint64), Refusals: make(map[bulkhead.Code]uint64), Violations: make(map[bulkhead.Part]uint64),
 	}}
 }
 
@@ -33,7 +33,7 @@ func (n *counts) refused(code bulkhead.Code) { n.add(func(c *Counters) { c.Refus
 
 func (n *counts) violation(part bulkhead.Part) { n.add(func(c *Counters) { c.Violations[part]++ }) }
 
-func (n *counts) ended(e *End) {
+func (n *counts) ended(e *bulkhead.End) {
 	n.add(func(c *Counters) {
 		c.Ended[e.Reason]++
 		if e.Refusal != nil {

@@ -19,7 +19,7 @@
 //	(*Pair) Snapshot() Snapshot
 //	(*Pair) Drain(context.Context) error // no new requests; returns when all have ended, or ends those left when ctx is done
 //	(*Pair) Close()                      // ends what is left as Failed, and leaves no goroutine
-//	(*Stream) Next(context.Context) (Event, bool)
+//	(*Stream) Next(context.Context) (bulkhead.Event, bool)
 //	(*Stream) Leave()
 //
 // # A request's way

@@ -65,14 +65,14 @@ func TestDamageFailsOne(t *testing.T) {
 			wg.Wait()
 			r.check(victim, tokens, end)
 			var v *bulkhead.Violation
-			if end.Reason != Violated || !errors.As(end.Err, &v) || v.Part != d.part {
+			if end.Reason != bulkhead.Violated || !errors.As(end.Err, &v) || v.Part != d.part {
 				t.Errorf("ended as %v: %v", end.Reason, end.Err)
 			}
 			if d.side == Prefill && len(tokens) > 0 {
 				t.Errorf("%d tokens came out", len(tokens))
 			}
 			lines := r.log.with("kv integrity violation")
-			if n := r.Snapshot().Counters; n.Violations[d.part] != 1 || n.Ended[Violated] != 1 || len(n.Violations) != 1 {
+			if n := r.Snapshot().Counters; n.Violations[d.part] != 1 || n.Ended[bulkhead.Violated] != 1 || len(n.Violations) != 1 {
 				t.Errorf("counters %+v", n)
 			}
 			if len(lines) != 1 || lines[0]["part"] != d.part || lines[0]["page"] != v.Page || lines[0]["layer"] == nil ||
@@ -110,7 +110,7 @@ func TestDamagedSource(t *testing.T) {
 	find(r.arenas[Prefill], "acme", q.Prompt)[layout.VOffset(1, 0)] ^= 1
 
 	tokens, end := read(t, r.start(q))
-	if end.Reason != Violated || len(tokens) != 0 || end.Cached != 64 {
+	if end.Reason != bulkhead.Violated || len(tokens) != 0 || end.Cached != 64 {
 		t.Errorf("%d tokens, ended as %+v", len(tokens), end)
 	}
 	for len(r.log.with("kv integrity violation")) < 2 { // one at landing, and prefill's of the source
@@ -141,13 +141,13 @@ func TestPoolThatShrinks(t *testing.T) {
 	first := r.start(request("acme", words(80, 1), 16))
 	second := r.start(request("acme", words(81, 2), 15)) // needs every page that there was
 	third := r.start(request("acme", words(20, 3), 15))
-	if _, end := read(t, first); end.Reason != Violated {
+	if _, end := read(t, first); end.Reason != bulkhead.Violated {
 		t.Errorf("the first ended as %v", end.Reason)
 	}
-	if tokens, end := read(t, second); end.Reason != Failed || len(tokens) > 0 {
+	if tokens, end := read(t, second); end.Reason != bulkhead.Failed || len(tokens) > 0 {
 		t.Errorf("the second got %d tokens and ended as %v: %v", len(tokens), end.Reason, end.Err)
 	}
-	if _, end := read(t, third); end.Reason != Length {
+	if _, end := read(t, third); end.Reason != bulkhead.Length {
 		t.Errorf("the third ended as %v: %v", end.Reason, end.Err)
 	}
 	if w := r.Limits().Window; w != 80 {

@@ -71,7 +71,7 @@ func goldenPair(t *testing.T, e *engine.Engine, runs []goldenRun, page int, chun
 				t.Fatal(refusal)
 			}
 			wg.Go(func() {
-				if got, end := read(t, s); !slices.Equal(got, run.GreedyIDs[:q.MaxTokens]) || end.Reason != Length {
+				if got, end := read(t, s); !slices.Equal(got, run.GreedyIDs[:q.MaxTokens]) || end.Reason != bulkhead.Length {
 					t.Errorf("%v: got %v %v, want %v", run.PromptIDs, got, end, run.GreedyIDs)
 				}
 			})

@@ -38,7 +38,7 @@ func (p *Pair) over(j *job, now time.Time) bool {
 }
 
 // end ends a request, if nobody has ended it yet, counts it and wakes both loops, which let go of what it holds.
-func (p *Pair) end(j *job, e End) {
+func (p *Pair) end(j *job, e bulkhead.End) {
 	e.Prompt = bulkhead.Tokens(len(j.req.Prompt))
 	if !j.stream.finish(&e) {
 		return
@@ -63,18 +63,20 @@ func (p *Pair) sample(j *job) {
 	j.sampler = s
 }
 
-func (p *Pair) refuse(j *job, r *bulkhead.Refusal) { p.end(j, End{Reason: Refused, Refusal: r}) }
+func (p *Pair) refuse(j *job, r *bulkhead.Refusal) {
+	p.end(j, bulkhead.End{Reason: bulkhead.Refused, Refusal: r})
+}
 
 func (p *Pair) fail(j *job, err error) {
 	p.cfg.Log.Error("a request failed", "request", j.req.ID, "tenant", j.req.Tenant.Name, "error", err)
-	p.end(j, End{Reason: Failed, Err: err})
+	p.end(j, bulkhead.End{Reason: bulkhead.Failed, Err: err})
 }
 
 // violated ends the request that met a page that was not its own. The log line says which page, and nothing of what it
 // holds.
 func (p *Pair) violated(j *job, side Side, where string, v *bulkhead.Violation) {
 	p.report(j, side, where, v)
-	p.end(j, End{Reason: Violated, Err: v})
+	p.end(j, bulkhead.End{Reason: bulkhead.Violated, Err: v})
 }
 
 // report counts and logs a violation.

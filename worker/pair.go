@@ -124,7 +124,7 @@ func (p *Pair) enter(j *job) *bulkhead.Refusal {
 	}
 	p.ticket++
 	j.ticket = p.ticket
-	j.stream = newStream(j.req.ID, func() { p.end(j, End{Reason: Aborted}) })
+	j.stream = newStream(j.req.ID, func() { p.end(j, bulkhead.End{Reason: bulkhead.Aborted}) })
 	if r := p.prefill.submit(j); r != nil {
 		return r
 	}
@@ -198,7 +198,7 @@ func (p *Pair) endAll(end func(*job)) int {
 // Close ends what is left as Failed, waits until all pages are back and both loops have ended, and gives the arenas back.
 // A second Close does nothing more.
 func (p *Pair) Close() {
-	p.endAll(func(j *job) { p.end(j, End{Reason: Failed, Err: errClosed}) })
+	p.endAll(func(j *job) { p.end(j, bulkhead.End{Reason: bulkhead.Failed, Err: errClosed}) })
 	p.stop()
 	p.prefill.bell.ring()
 	p.decode.bell.ring()

@@ -111,25 +111,25 @@ func (r *rig) finish(setAside int) {
 }
 
 // reference is the whole answer that a request must get.
-func (r *rig) reference(q bulkhead.Request) (answer []bulkhead.Token, end Terminal) {
+func (r *rig) reference(q bulkhead.Request) (answer []bulkhead.Token, end bulkhead.Reason) {
 	s, err := sample.New(q.Sampling, vocab, q.Prompt)
 	if err != nil {
 		r.t.Error(err)
 	}
-	end = Length
+	end = bulkhead.Length
 	answer = newModel().Answer(q.Prompt, func(logits []float32) (bulkhead.Token, bool) {
 		t, _, err := s.Next(logits)
 		if err != nil {
 			r.t.Error(err)
 		}
 		if slices.Contains(q.StopIDs, t) || !q.IgnoreEOS && t == eos {
-			end = Stop
+			end = bulkhead.Stopped
 			return t, false
 		}
 		q.MaxTokens--
 		return t, q.MaxTokens > 0
 	})
-	if end == Stop {
+	if end == bulkhead.Stopped {
 		answer = answer[:len(answer)-1]
 	}
 	return answer, end
@@ -155,7 +155,7 @@ func (r *rig) start(q bulkhead.Request) *Stream {
 }
 
 // read takes the whole answer: tokens, then exactly one end.
-func read(t testing.TB, s *Stream) ([]bulkhead.Token, *End) {
+func read(t testing.TB, s *Stream) ([]bulkhead.Token, *bulkhead.End) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -164,7 +164,7 @@ func read(t testing.TB, s *Stream) ([]bulkhead.Token, *End) {
 		e, ok := s.Next(ctx)
 		if !ok {
 			t.Errorf("%s: no end after %d tokens", s.ID(), len(tokens))
-			return tokens, &End{}
+			return tokens, &bulkhead.End{}
 		}
 		if e.End != nil {
 			if _, again := s.Next(ctx); again {
@@ -177,15 +177,15 @@ func read(t testing.TB, s *Stream) ([]bulkhead.Token, *End) {
 }
 
 // check demands that what came is the reference's answer, or the beginning of it where the request was cut off.
-func (r *rig) check(q bulkhead.Request, tokens []bulkhead.Token, end *End) {
+func (r *rig) check(q bulkhead.Request, tokens []bulkhead.Token, end *bulkhead.End) {
 	want, reason := r.reference(q)
-	whole := end.Reason == Stop || end.Reason == Length
+	whole := end.Reason == bulkhead.Stopped || end.Reason == bulkhead.Length
 	if whole && (end.Reason != reason || !slices.Equal(tokens, want)) ||
 		!whole && (len(tokens) > len(want) || !slices.Equal(tokens, want[:len(tokens)])) {
 		r.t.Errorf("%s (prompt of %d, max %d): got %v %v (%v), want %v %v", q.ID, len(q.Prompt), q.MaxTokens, tokens, end.Reason, end.Err, want, reason)
 	}
 	n := bulkhead.Tokens(len(tokens))
-	if end.Reason == Stop {
+	if end.Reason == bulkhead.Stopped {
 		n++
 	}
 	if end.Completion != n || end.Prompt != bulkhead.Tokens(len(q.Prompt)) || end.Cached > end.Prompt {
@@ -194,11 +194,11 @@ func (r *rig) check(q bulkhead.Request, tokens []bulkhead.Token, end *End) {
 }
 
 // run submits a request, reads its answer and demands that it is whole and right.
-func (r *rig) run(q bulkhead.Request) *End {
+func (r *rig) run(q bulkhead.Request) *bulkhead.End {
 	r.t.Helper()
 	tokens, end := read(r.t, r.start(q))
 	r.check(q, tokens, end)
-	if end.Reason != Stop && end.Reason != Length {
+	if end.Reason != bulkhead.Stopped && end.Reason != bulkhead.Length {
 		r.t.Errorf("%s ended as %v: %v %v", q.ID, end.Reason, end.Err, end.Refusal)
 	}
 	return end

@@ -21,7 +21,7 @@ type Stream struct {
 	wake  chan struct{} // capacity 1: something was added
 
 	mu     sync.Mutex
-	events []Event
+	events []bulkhead.Event
 	read   int
 	sent   bulkhead.Tokens
 	cached bulkhead.Tokens // of the prompt, once it is known
@@ -37,7 +37,7 @@ func (s *Stream) ID() bulkhead.RequestID { return s.id }
 
 // Next waits for the next event. It reports false when ctx is done, or when the End has been returned already. It is for
 // one reader.
-func (s *Stream) Next(ctx context.Context) (Event, bool) {
+func (s *Stream) Next(ctx context.Context) (bulkhead.Event, bool) {
 	for {
 		e, ok, more := s.take()
 		if ok || !more {
@@ -46,7 +46,7 @@ func (s *Stream) Next(ctx context.Context) (Event, bool) {
 		select {
 		case <-s.wake:
 		case <-ctx.Done():
-			return Event{}, false
+			return bulkhead.Event{}, false
 		}
 	}
 }
@@ -57,20 +57,20 @@ func (s *Stream) Next(ctx context.Context) (Event, bool) {
 func (s *Stream) Leave() { s.leave() }
 
 // take is the next event if there is one, and whether there can be more.
-func (s *Stream) take() (e Event, ok, more bool) {
+func (s *Stream) take() (e bulkhead.Event, ok, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read < len(s.events) {
 		e = s.events[s.read]
-		s.events[s.read] = Event{}
+		s.events[s.read] = bulkhead.Event{}
 		s.read++
 		return e, true, true
 	}
-	return Event{}, false, !s.ended
+	return bulkhead.Event{}, false, !s.ended
 }
 
 // push adds a token; false where the request has ended.
-func (s *Stream) push(e Event) bool {
+func (s *Stream) push(e bulkhead.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -83,7 +83,7 @@ func (s *Stream) push(e Event) bool {
 
 // finish ends the request, if it has not ended yet, and says whether this call did. It fills in what was
 // sent and cached.
-func (s *Stream) finish(end *End) bool {
+func (s *Stream) finish(end *bulkhead.End) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -91,10 +91,10 @@ func (s *Stream) finish(end *End) bool {
 	}
 	s.ended = true
 	end.Completion, end.Cached = s.sent, s.cached
-	if end.Reason == Stop {
+	if end.Reason == bulkhead.Stopped {
 		end.Completion++
 	}
-	s.add(Event{End: end})
+	s.add(bulkhead.Event{End: end})
 	return true
 }
 
@@ -112,7 +112,7 @@ func (s *Stream) isEnded() bool {
 }
 
 // add appends under the lock and wakes the reader.
-func (s *Stream) add(e Event) {
+func (s *Stream) add(e bulkhead.Event) {
 	s.events = append(s.events, e)
 	select {
 	case s.wake <- struct{}{}:

@@ -35,7 +35,7 @@ func stress(t *testing.T, seed uint64) {
 
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	ends := map[Terminal]int{}
+	ends := map[bulkhead.Reason]int{}
 	for client := range 6 {
 		rng := rand.New(rand.NewPCG(seed, uint64(client)+1))
 		wg.Go(func() {
@@ -51,14 +51,14 @@ func stress(t *testing.T, seed uint64) {
 	s := r.Snapshot()
 	t.Logf("ends %v, %d set back, %d of %d prompt tokens cached, %d pages handed over", ends, s.Counters.SetBacks,
 		s.Counters.CachedTokens, s.Counters.PromptTokens, s.Counters.HandoffPages)
-	if ends[Violated]+ends[Failed] > 0 {
+	if ends[bulkhead.Violated]+ends[bulkhead.Failed] > 0 {
 		t.Errorf("ends %v", ends)
 	}
 	r.finish(0)
 }
 
 // client1 is one request of one client.
-func client1(r *rig, rng *rand.Rand, tenant, id string) Terminal {
+func client1(r *rig, rng *rand.Rand, tenant, id string) bulkhead.Reason {
 	window := int(r.cfg.Limits.Window)
 	prompt := words(1+rng.IntN(window-1), uint64(rng.IntN(3))) // often the beginning of another's
 	if len(prompt) > 3 && rng.IntN(2) == 0 {
@@ -80,7 +80,7 @@ func client1(r *rig, rng *rand.Rand, tenant, id string) Terminal {
 			r.t.Errorf("%s: %v", id, refusal)
 		}
 		time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
-		return Refused
+		return bulkhead.Refused
 	}
 	leaves := rng.IntN(4) == 0
 	if leaves {
@@ -89,9 +89,9 @@ func client1(r *rig, rng *rand.Rand, tenant, id string) Terminal {
 	tokens, end := read(r.t, s)
 	r.check(q, tokens, end)
 	switch {
-	case end.Reason == Aborted && !leaves:
+	case end.Reason == bulkhead.Aborted && !leaves:
 		r.t.Errorf("%s: aborted, and nobody left", id)
-	case end.Reason == Refused && (end.Refusal == nil || end.Refusal.Code != bulkhead.CodeDeadline || q.Deadline.IsZero()):
+	case end.Reason == bulkhead.Refused && (end.Refusal == nil || end.Refusal.Code != bulkhead.CodeDeadline || q.Deadline.IsZero()):
 		r.t.Errorf("%s: refused: %v", id, end.Refusal)
 	}
 	return end.Reason
@@ -128,7 +128,7 @@ func TestReaderComesBack(t *testing.T) {
 	}
 	s.Leave()
 	s.Leave()
-	if _, end := read(t, s); end.Reason != Aborted && end.Reason != Length {
+	if _, end := read(t, s); end.Reason != bulkhead.Aborted && end.Reason != bulkhead.Length {
 		t.Errorf("ended as %v", end.Reason)
 	}
 	r.finish(0)

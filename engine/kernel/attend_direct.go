@@ -76,19 +76,23 @@ func (s *Set) mixDirect(sp *Span, scratch *Scratch, p *part, next []byte, tiles 
 	}
 }
 
-// joinGroups is the running sum over lines taken in order, from those of every len(groups)-th line each. Group g has n
-// lines, A their sum and B with line t weighing n-t; its line t is line t*len(groups)+g of the whole.
+// joinGroups is the running sum over n*len(groups) lines taken in order, from those of every len(groups)-th line each.
+//
+// Line t of group g is line t*G+g of nG. In B of the group it weighs n-t, in B of the whole nG-(t*G+g) = G*(n-t) - g. So B
+// of the whole is G times the sum of the groups' B, less g times A of each group g.
 func joinGroups(groups []bulkhead.Lines, n int) (whole bulkhead.Lines) {
-	count := uint64(len(groups))
 	whole.N = n * len(groups)
-	for j := range whole.A {
-		var placed uint64
-		for g := range groups {
-			a, b := groups[g].A[j], groups[g].B[j]
-			whole.A[j] += a
-			placed += count*(uint64(n)*a-b) + uint64(g)*a
+	var later [4]uint64 // sum over groups of g times A: A of the last group is in it G-1 times, of the first not at all
+	for g := len(groups) - 1; g >= 0; g-- {
+		group := &groups[g]
+		for j := range later {
+			later[j] += whole.A[j]
+			whole.A[j] += group.A[j]
+			whole.B[j] += group.B[j]
 		}
-		whole.B[j] = uint64(whole.N)*whole.A[j] - placed
+	}
+	for j := range later {
+		whole.B[j] = uint64(len(groups))*whole.B[j] - later[j]
 	}
 	return whole
 }

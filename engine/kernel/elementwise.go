@@ -98,15 +98,14 @@ func addMul(dst, x []float32, scale float32) {
 	}
 }
 
-// The exponential, as every set computes it: x = n*ln2 + r, a polynomial in r, and 2^n put into the exponent in two steps
-// so that n may be 128. Below expMin, where float32 would become subnormal, it is zero; above expMax it is what expMax gives.
+// The exponential, as every set computes it: x = n*ln2 + r, a polynomial in r, and n added to the exponent. Below expMin,
+// where float32 would become subnormal, it is what expMin gives, and above expMax what expMax gives.
 const (
 	expMin = -87.336
 	expMax = 88.72
 	log2e  = 1.44269504088896341
 	ln2Hi  = 0.693359375
 	ln2Lo  = -2.12194440e-4
-	expC7  = 1.9875691500e-4
 	expC6  = 1.3981999507e-3
 	expC5  = 8.3334519073e-3
 	expC4  = 4.1665795894e-2
@@ -115,25 +114,17 @@ const (
 )
 
 func exp(x float32) float32 {
-	if x < expMin {
-		return 0
-	}
-	if x > expMax {
-		x = expMax
-	}
 	if x != x {
 		return x
 	}
+	x = min(max(x, expMin), expMax)
 	const shift = 3 << 22
 	n := float32(float32(x*log2e)+shift) - shift
 	r := float32(x-float32(n*ln2Hi)) - float32(n*ln2Lo)
-	y := float32(expC7)
-	for _, c := range [...]float32{expC6, expC5, expC4, expC3, expC2} {
+	y := float32(expC6)
+	for _, c := range [...]float32{expC5, expC4, expC3, expC2} {
 		y = float32(y*r) + c
 	}
 	y = float32(y*float32(r*r)) + r + 1
-	half := int32(n) >> 1
-	return y * pow2(half) * pow2(int32(n)-half)
+	return math.Float32frombits(uint32(int32(math.Float32bits(y)) + int32(n)<<23))
 }
-
-func pow2(n int32) float32 { return math.Float32frombits(uint32(n+127) << 23) }

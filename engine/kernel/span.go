@@ -53,7 +53,7 @@ type Scratch struct {
 }
 
 // groupRows is how many rows keep their scores at once.
-const groupRows = 64
+const groupRows = 48
 
 // NewScratch is scratch for spans of a layout.
 func NewScratch(l *bulkhead.Layout) *Scratch {

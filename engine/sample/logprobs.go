@@ -29,9 +29,9 @@ func logprobs(logits []float32, top float32, t bulkhead.Token, n int) *Logprobs 
 		best = slices.Insert(best, at, c)
 		best = best[:min(len(best), n)]
 	}
-	lp.Top = make([]TokenLogprob, n)
+	lp.Top = make([]bulkhead.TokenLogprob, n)
 	for i, c := range best {
-		lp.Top[i] = TokenLogprob{c.token, float32(float64(c.logit) - norm)}
+		lp.Top[i] = bulkhead.TokenLogprob{Token: c.token, Logprob: float32(float64(c.logit) - norm)}
 	}
 	return lp
 }

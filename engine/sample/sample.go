@@ -41,14 +41,8 @@ type Sampler struct {
 
 // Logprobs are the log-probabilities that come with a token.
 type Logprobs struct {
-	Logprob float32        // of the token itself
-	Top     []TokenLogprob // the most likely tokens, best first
-}
-
-// TokenLogprob is one token with its log-probability.
-type TokenLogprob struct {
-	Token   bulkhead.Token
-	Logprob float32
+	Logprob float32                 // of the token itself
+	Top     []bulkhead.TokenLogprob // the most likely tokens, best first
 }
 
 // New makes a sampler over a vocabulary. It refuses parameters that mean nothing.

@@ -16,7 +16,7 @@ type Backend struct {
 	Answer func(bulkhead.Request) []bulkhead.Token
 	Pace   time.Duration
 	// Fault, if set, is asked before each event: an End that it returns comes instead. i counts tokens from 0.
-	Fault func(r bulkhead.Request, i int) *gateway.End
+	Fault func(r bulkhead.Request, i int) *bulkhead.End
 	// Refuse, if set, may refuse a submission.
 	Refuse func(bulkhead.Request) *bulkhead.Refusal
 
@@ -75,35 +75,35 @@ type stream struct {
 }
 
 // Next implements [gateway.Stream].
-func (s *stream) Next(ctx context.Context) (gateway.Event, bool) {
+func (s *stream) Next(ctx context.Context) (bulkhead.Event, bool) {
 	if s.ended || ctx.Err() != nil {
-		return gateway.Event{}, false
+		return bulkhead.Event{}, false
 	}
 	if s.b.Pace > 0 {
 		select {
 		case <-time.After(s.b.Pace):
 		case <-s.gone:
 		case <-ctx.Done():
-			return gateway.Event{}, false
+			return bulkhead.Event{}, false
 		}
 	}
 	end := s.next()
 	if end == nil {
 		t := s.answer[s.sent]
 		s.sent++
-		return gateway.Event{Token: t, Logprobs: s.logprobs(t)}, true
+		return bulkhead.Event{Token: t, Logprobs: s.logprobs(t)}, true
 	}
 	s.ended = true
 	s.close(false)
-	return gateway.Event{End: end}, true
+	return bulkhead.Event{End: end}, true
 }
 
 // next is the end, if it comes now.
-func (s *stream) next() *gateway.End {
+func (s *stream) next() *bulkhead.End {
 	cached := bulkhead.Tokens(len(s.r.Prompt) / 2)
 	select {
 	case <-s.gone:
-		return &gateway.End{Reason: gateway.Aborted, Cached: cached}
+		return &bulkhead.End{Reason: bulkhead.Aborted, Cached: cached}
 	default:
 	}
 	if s.b.Fault != nil {
@@ -113,25 +113,25 @@ func (s *stream) next() *gateway.End {
 	}
 	switch {
 	case s.sent > 0 && s.answer[s.sent-1] == EOS && !s.r.IgnoreEOS, s.sent == len(s.answer):
-		return &gateway.End{Reason: gateway.Stopped, Cached: cached}
+		return &bulkhead.End{Reason: bulkhead.Stopped, Cached: cached}
 	case bulkhead.Tokens(s.sent) == s.r.MaxTokens:
-		return &gateway.End{Reason: gateway.Length, Cached: cached}
+		return &bulkhead.End{Reason: bulkhead.Length, Cached: cached}
 	}
 	for _, id := range s.r.StopIDs {
 		if s.sent > 0 && s.answer[s.sent-1] == id {
-			return &gateway.End{Reason: gateway.Stopped, Cached: cached}
+			return &bulkhead.End{Reason: bulkhead.Stopped, Cached: cached}
 		}
 	}
 	return nil
 }
 
-func (s *stream) logprobs(t bulkhead.Token) *gateway.Logprobs {
+func (s *stream) logprobs(t bulkhead.Token) *bulkhead.Logprobs {
 	if !s.r.Sampling.Logprobs {
 		return nil
 	}
-	l := &gateway.Logprobs{Token: -0.5}
+	l := &bulkhead.Logprobs{Token: -0.5}
 	for i := range s.r.Sampling.TopLogprobs {
-		l.Top = append(l.Top, gateway.TokenLogprob{Token: (t + bulkhead.Token(i)) % Size, Logprob: -0.5 - float32(i)})
+		l.Top = append(l.Top, bulkhead.TokenLogprob{Token: (t + bulkhead.Token(i)) % Size, Logprob: -0.5 - float32(i)})
 	}
 	return l
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/worker"
 )
 
@@ -50,7 +51,7 @@ func (t *Timings) FirstToken(string, time.Duration) {}
 func (t *Timings) NextToken(string, time.Duration) {}
 
 // Ended is counted by the gateway.
-func (t *Timings) Ended(string, worker.End, time.Duration) {}
+func (t *Timings) Ended(string, bulkhead.End, time.Duration) {}
 
 // Collect registers what a pair's snapshot says: the pages of both pools by state, what waits and runs, and its counters.
 // A snapshot is taken once for each scrape, so the figures of one scrape agree.

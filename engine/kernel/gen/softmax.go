@@ -161,40 +161,28 @@ func (u *unit) scoreExp(m Mem, scale, top reg.Register) reg.VecVirtual {
 	return u.exp(x)
 }
 
-// exp is the package's exp of x, which must not be above its expMax.
+// exp is the package's exp of x, which must not be above its expMax. NaN stays NaN.
 func (u *unit) exp(x reg.VecVirtual) reg.VecVirtual {
-	n, r, y := u.reg(), u.reg(), u.reg()
-	u.VMULPS(u.float("log2e", 1.44269504088896341), x, n)
-	if u.wide {
-		u.VRNDSCALEPS(U8(0), n, n)
-	} else {
-		u.VROUNDPS(U8(0), n, n)
-	}
-	u.VMOVAPS(x, r)
+	low, t, n, r, y := u.reg(), u.reg(), u.reg(), u.reg(), u.reg()
+	u.VMOVUPS(u.float("expMin", -87.336), low)
+	u.VMAXPS(x, low, r) // the one that may be NaN comes second and stays
+	u.VMOVUPS(u.float("shift", 3<<22), t)
+	u.VFMADD231PS(u.float("log2e", 1.44269504088896341), r, t) // n lies in the low bits of t
+	u.VSUBPS(u.float("shift", 3<<22), t, n)
 	u.VFNMADD231PS(u.float("ln2Hi", 0.693359375), n, r)
 	u.VFNMADD231PS(u.float("ln2Lo", -2.12194440e-4), n, r)
-	u.VMOVUPS(u.float("expC7", 1.9875691500e-4), y)
+	u.VMOVUPS(u.float("expC6", 1.3981999507e-3), y)
 	for _, c := range []struct {
 		name string
 		v    float32
-	}{{"expC6", 1.3981999507e-3}, {"expC5", 8.3334519073e-3}, {"expC4", 4.1665795894e-2}, {"expC3", 1.6666665459e-1}, {"expC2", 5.0000001201e-1}} {
+	}{{"expC5", 8.3334519073e-3}, {"expC4", 4.1665795894e-2}, {"expC3", 1.6666665459e-1}, {"expC2", 5.0000001201e-1}} {
 		u.VFMADD213PS(u.float(c.name, c.v), r, y)
 	}
 	square := u.reg()
 	u.VMULPS(r, r, square)
 	u.VFMADD213PS(r, square, y)
 	u.VADDPS(u.float("one", 1), y, y)
-	u.VCVTPS2DQ(n, n)
-	u.VPSLLD(U8(23), n, n)
-	u.VPADDD(n, y, y)
-	if u.wide {
-		k := u.K()
-		u.VCMPPS(U8(5), u.float("expMin", -87.336), x, k) // not less than
-		u.VMOVAPS_Z(y, k, y)
-	} else {
-		keep := u.reg()
-		u.VCMPPS(U8(5), u.float("expMin", -87.336), x, keep)
-		u.VANDPS(keep, y, y)
-	}
+	u.VPSLLD(U8(23), t, t)
+	u.VPADDD(t, y, y)
 	return y
 }
