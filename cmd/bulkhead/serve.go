@@ -136,6 +136,8 @@ type systemOptions struct {
 	log        *slog.Logger
 	keepOnFree bool
 	maxBody    int64
+
+	decodeArena []byte // for tests that damage pages; nil: the worker's own
 }
 
 // newSystem puts a gateway in front of a pair of workers.
@@ -148,7 +150,7 @@ func newSystem(l *loaded, g guards, limits bulkhead.Limits, layout bulkhead.Layo
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	config := worker.Config{
 		Runner: g.runner, Summer: g.summer, Layout: layout, Limits: limits, EOS: l.text.ends(),
-		KeepOnFree: o.keepOnFree, Log: o.log, Observer: native.NewTimings(registry),
+		KeepOnFree: o.keepOnFree, Log: o.log, Observer: native.NewTimings(registry), DecodeArena: o.decodeArena,
 	}
 	rand.Read(config.Secret[:])
 	if sys.pair, err = worker.NewPair(config); err != nil {
