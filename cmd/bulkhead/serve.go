@@ -184,8 +184,13 @@ func (c *serveCmd) limits(info engine.Info, layout bulkhead.Layout) (bulkhead.Li
 	if c.Pools.Window == 0 {
 		l.Window = l.FitWindow()
 	}
-	if c.Bound.MaxBody < 1 {
+	switch {
+	case c.Bound.MaxBody < 1:
 		return l, fmt.Errorf("--max-body %d: must be at least 1", c.Bound.MaxBody)
+	case c.Bound.RequestTimeout < 0:
+		return l, fmt.Errorf("--request-timeout %v: must be 0 (none) or more", c.Bound.RequestTimeout)
+	case c.Bound.DrainTimeout < 0:
+		return l, fmt.Errorf("--drain-timeout %v: must be 0 or more", c.Bound.DrainTimeout)
 	}
 	return l, l.Check()
 }
