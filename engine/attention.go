@@ -6,9 +6,13 @@ import (
 )
 
 // attention is the work of a pass on pages, cut into units that threads share: one sequence, one KV head, one segment of
-// 512 keys. A unit first stores the K and V of the pass that belong to its segment and head, which nobody else reads, and
-// then attends over it with all rows that reach it. Segments of a row are joined afterwards, in order, by whoever needs
-// them.
+// 512 keys, one band of rows. A unit first stores the K and V of the pass that belong to its segment and head, and then
+// attends over it with those rows of its band that reach it. Segments of a row are joined afterwards, in order, by whoever
+// needs them.
+//
+// Most often there is one band. Where that makes fewer units than the threads need, the rows of a chunk are cut in several,
+// the last rows being the first band. Each then reads the pages for itself, and the units of the first band store before any
+// unit reads.
 //
 // The sums of what was read and written are added up over heads when all units of a layer are done, by the caller alone;
 // adding is exact, so its order does not matter.
@@ -22,12 +26,14 @@ type attention struct {
 	wrote       []bulkhead.Sum // row r, head h: K at 2*(r*KVHeads+h), then V
 	kept        []bulkhead.Sum // what the parts keep for all layers
 	pagesOf     int            // of a segment
-	rowsPerHead int            // query heads that share a KV head
+	banded      bool
+	rowsPerHead int // query heads that share a KV head
 }
 
 // unit is one of them. Rows count from the part's first.
 type unit struct {
 	part, head, segment int
+	band                int
 	storeFrom, storeTo  int // rows whose K and V it stores
 	from, to            int // rows that attend
 	acc                 int // place of its first row in acc, max and den, counted in query rows
@@ -42,26 +48,45 @@ func (a *attention) begin(f *forward) {
 	a.rowsPerHead = s.Heads / s.KVHeads
 	a.pagesOf = kernel.SegmentTokens / f.layout.PageTokens
 	a.wrote = grown(a.wrote, 2*f.pass.rows*s.KVHeads)
+	a.cut(f)
 	n := 0
-	for i := range f.pass.parts {
-		n += 2 * s.Layers * f.pass.parts[i].app.Pages()
-	}
-	a.kept = grown(a.kept, n)
-	clear(a.kept)
-	rest := a.kept
 	for i := range f.pass.parts {
 		t := &f.pass.parts[i]
 		layers := s.Layers
 		if t.out < 0 {
 			layers-- // nobody attends in the last one
 		}
-		if !f.guard {
-			layers = 0
+		if t.sums = (sums{pages: t.app.Pages(), layers: layers, inner: s.Layers - 1}); f.guard {
+			n += 2 * t.sums.pages * readings(layers, s.Layers-1, t.bands)
 		}
-		n := layers * t.app.Pages()
-		t.sumK, t.sumV, rest = rest[:n:n], rest[n:2*n:2*n], rest[2*n:]
+	}
+	a.kept = grown(a.kept, n)
+	clear(a.kept)
+	if rest := a.kept; f.guard {
+		for i := range f.pass.parts {
+			t := &f.pass.parts[i]
+			n := t.sums.pages * readings(t.sums.layers, t.sums.inner, t.bands)
+			t.sums.k, t.sums.v, rest = rest[:n:n], rest[n:2*n:2*n], rest[2*n:]
+		}
 	}
 	a.plan(f, s.Layers == 1)
+}
+
+// cut decides on bands: enough for some units a thread, and not so many that loading a segment is much of a unit.
+func (a *attention) cut(f *forward) {
+	const unitsEach, leastRows = 3, 64
+	units := 0
+	for i := range f.pass.parts {
+		units += f.m.spec.KVHeads * f.pass.parts[i].segments()
+	}
+	threads := f.pool.Threads()
+	for i := range f.pass.parts {
+		t := &f.pass.parts[i]
+		t.bands = 1
+		if threads > 1 && f.m.spec.Layers > 1 {
+			t.bands = max(1, min(len(t.tokens)/leastRows, (unitsEach*threads+units-1)/units, 32))
+		}
+	}
 }
 
 // useLayout finds the page size of the sequences, which is one, and makes scratch for it.
@@ -85,7 +110,7 @@ func (f *forward) useLayout(parts []part) {
 
 // plan makes the units of the layers before the last, or those of the last, where only rows whose logits are wanted attend.
 func (a *attention) plan(f *forward, last bool) {
-	a.units, a.mostSegments = a.units[:0], 1
+	a.units, a.mostSegments, a.banded = a.units[:0], 1, false
 	acc := 0
 	for i := range f.pass.parts {
 		t := &f.pass.parts[i]
@@ -93,19 +118,25 @@ func (a *attention) plan(f *forward, last bool) {
 		a.mostSegments = max(a.mostSegments, t.segments())
 		first := 0 // row that attends
 		if last {
-			first = len(t.tokens) - 1
+			first, t.bands = len(t.tokens)-1, 1
 			if t.out < 0 {
 				first++
 			}
 		}
+		a.banded = a.banded || t.bands > 1
 		for head := range f.m.spec.KVHeads {
 			for segment := range t.segments() {
 				at := segment*kernel.SegmentTokens - t.start // row at which the segment starts
-				u := unit{part: i, head: head, segment: segment, acc: acc,
-					storeFrom: max(0, at), storeTo: min(len(t.tokens), at+kernel.SegmentTokens),
-					from: max(first, at), to: len(t.tokens)}
-				a.units = append(a.units, u)
-				acc += max(0, u.to-u.from) * a.rowsPerHead
+				u := unit{part: i, head: head, segment: segment,
+					storeFrom: max(0, at), storeTo: min(len(t.tokens), at+kernel.SegmentTokens)}
+				for u.band = range t.bands {
+					u.acc = acc
+					u.from, u.to = t.band(u.band)
+					u.from = max(first, at, u.from)
+					a.units = append(a.units, u)
+					acc += max(0, u.to-u.from) * a.rowsPerHead
+					u.storeTo = 0 // the first band has stored
+				}
 			}
 		}
 	}
@@ -114,9 +145,20 @@ func (a *attention) plan(f *forward, last bool) {
 	a.read = grown(a.read, 2*len(a.units)*a.pagesOf)
 }
 
+// band is the rows of a band: the last ones are the first band.
+func (t *part) band(i int) (from, to int) {
+	n := t.bandRows()
+	return max(0, len(t.tokens)-(i+1)*n), len(t.tokens) - i*n
+}
+
+func (t *part) bandRows() int { return (len(t.tokens) + t.bands - 1) / t.bands }
+
 // run does the units of a layer and takes their sums.
 func (a *attention) run(f *forward) {
 	clear(a.read)
+	if a.banded {
+		f.pool.Run(f.jobs.store, len(a.units), 1)
+	}
 	f.pool.Run(f.jobs.attend, len(a.units), 1)
 	if f.guard {
 		a.collect(f)
@@ -127,10 +169,19 @@ func (a *attention) run(f *forward) {
 func (f *forward) attend(thread, from, to int) {
 	for i := from; i < to; i++ {
 		u := &f.attention.units[i]
-		f.store(f.local[thread], u)
+		if !f.attention.banded {
+			f.store(f.local[thread], u)
+		}
 		if u.from < u.to {
 			f.read(f.local[thread], u, i)
 		}
+	}
+}
+
+// storeAll is the loop over units where all of them store before any attends.
+func (f *forward) storeAll(thread, from, to int) {
+	for i := from; i < to; i++ {
+		f.store(f.local[thread], &f.attention.units[i])
 	}
 }
 
@@ -201,14 +252,21 @@ func (a *attention) collect(f *forward) {
 			continue
 		}
 		t := &f.pass.parts[u.part]
-		pages := t.app.Pages()
 		first := u.segment * a.pagesOf
-		n := min(a.pagesOf, pages-first)
-		sums := a.read[2*i*a.pagesOf:]
-		k, v := t.sumK[f.layer*pages+first:][:n], t.sumV[f.layer*pages+first:][:n]
+		n := min(a.pagesOf, t.sums.pages-first)
+		read := a.read[2*i*a.pagesOf:]
+		k, v := t.sums.at(f.layer, u.band)
 		for p := range n {
-			k[p] += sums[p]
-			v[p] += sums[a.pagesOf+p]
+			k[first+p] += read[p]
+			v[first+p] += read[a.pagesOf+p]
+		}
+	}
+	for i := range f.pass.parts {
+		t := &f.pass.parts[i]
+		for band := 1; band < t.bands; band++ {
+			if _, to := t.band(band); segments(t.start+to) < t.segments() {
+				t.sums.borrow(f.layer, band, segments(t.start+to)*a.pagesOf)
+			}
 		}
 	}
 	heads := f.m.spec.KVHeads
@@ -232,12 +290,13 @@ func (a *attention) join(f *forward, l *local, dst []float32, r int) {
 	s, ref := f.m.spec, f.live[r]
 	t := &f.pass.parts[ref.part]
 	row, all := int(ref.row), t.segments()
+	band := (len(t.tokens) - 1 - row) / t.bandRows()
 	n := segments(t.start + row + 1)
 	l.max, l.den, l.acc = grown(l.max, n), grown(l.den, n), grown(l.acc, n)
 	for head := range s.Heads {
-		first := t.unit + head/a.rowsPerHead*all
+		first := head / a.rowsPerHead * all
 		for i := range n {
-			u := &a.units[first+i]
+			u := &a.units[t.unit+(first+i)*t.bands+band]
 			at := u.acc + (row-u.from)*a.rowsPerHead + head%a.rowsPerHead
 			l.max[i], l.den[i], l.acc[i] = a.max[at], a.den[at], a.acc[at*s.HeadSize:][:s.HeadSize]
 		}

@@ -34,13 +34,13 @@ type forward struct {
 	skip  int     // panels that project leaves out
 	live  []rowOf // rows that are computed: all of them, in the end those whose logits are wanted
 
-	residual []float32 // live row r at r*Dim
-	cos, sin []float32 // row r at r*pairs
-	qkv      []float32 // row r at r*(Heads+2*KVHeads)*HeadSize
-	gate, up []float32 // row r at r*Hidden
-	product  []float32 // of the two
-	delta    []float32 // what is added to the residual
-	logits   []float32 // the caller's
+	residual []float32           // live row r at r*Dim
+	cos, sin []float32           // row r at r*pairs
+	qkv      []float32           // row r at r*(Heads+2*KVHeads)*HeadSize
+	gate, up []float32           // row r at r*Hidden
+	product  *kernel.Activations // of the two
+	delta    []float32           // what is added to the residual
+	logits   []float32           // the caller's
 
 	input  input
 	shared *kernel.Activations
@@ -76,8 +76,9 @@ const accBytes = 256 << 20
 func newForward(m *model, set *kernel.Set, pool *parallel.Pool, maxRows int) *forward {
 	s := m.spec
 	f := &forward{m: m, set: set, pool: pool, maxRows: maxRows, maxAcc: max(1, accBytes/4/(s.Heads*s.HeadSize))}
-	cols := max(s.Dim, s.Hidden, s.Heads*s.HeadSize)
+	cols := max(s.Dim, s.Heads*s.HeadSize)
 	f.shared = kernel.NewActivations(maxRows, cols)
+	f.product = kernel.NewActivations(maxRows, s.Hidden)
 	for range pool.Threads() {
 		f.local = append(f.local, &local{input: kernel.NewActivations(1, fewValues), key: make([]float32, s.HeadSize)})
 	}
@@ -135,7 +136,6 @@ func (f *forward) begin(p *pass, logits []float32, guard bool) {
 	f.qkv = grown(f.qkv, n*(s.Heads+2*s.KVHeads)*s.HeadSize)
 	f.gate = grown(f.gate, n*s.Hidden)
 	f.up = grown(f.up, n*s.Hidden)
-	f.product = grown(f.product, n*s.Hidden)
 	f.layer = 0
 	f.attention.begin(f)
 	f.pool.Run(f.jobs.embed, n, f.rowGrain(n))

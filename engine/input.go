@@ -7,7 +7,8 @@ type input struct {
 	kind     inputKind
 	cols     int
 	quantize bool
-	local    bool   // every thread makes it for itself
+	local    bool // every thread makes it for itself
+	made     *kernel.Activations
 	number   uint64 // counts inputs, so that a thread knows whether it has this one
 }
 
@@ -38,8 +39,15 @@ func (f *forward) ready(kind inputKind, quantize bool) {
 		cost *= f.attention.mostSegments
 	}
 	in.local = f.pool.Threads() > 1 && cost <= fewValues
-	if !in.local {
-		f.shared.Shape(rows, in.cols)
+	if in.local {
+		return
+	}
+	in.made = f.shared
+	if kind == hidden {
+		in.made = f.product // where it is already
+	}
+	in.made.Shape(rows, in.cols) // rows stay where they are: the number of columns does not change
+	if kind != hidden || quantize {
 		f.pool.Run(f.jobs.fill, rows, f.rowGrain(rows))
 	}
 }
@@ -47,7 +55,7 @@ func (f *forward) ready(kind inputKind, quantize bool) {
 // take is the input, for a thread in a loop.
 func (f *forward) take(thread int) *kernel.Activations {
 	if !f.input.local {
-		return f.shared
+		return f.input.made
 	}
 	l := f.local[thread]
 	if l.made != f.input.number {
@@ -71,7 +79,9 @@ func (f *forward) fill(l *local, a *kernel.Activations, from, to int) {
 		case normedOut:
 			f.set.RMSNorm(dst, f.residual[r*s.Dim:][:s.Dim], f.m.outputNorm, s.Eps)
 		case hidden:
-			copy(dst, f.product[r*s.Hidden:][:s.Hidden])
+			if a != f.product {
+				copy(dst, f.product.Row(r))
+			}
 		case attended:
 			f.attention.join(f, l, dst, r)
 		}

@@ -76,7 +76,7 @@ func TestSameBitsHoweverCut(t *testing.T) {
 					sameBits(t, e, data, n, []int{1, 2, 3}, []int{16, 32, 64}, []int{1, 2, 7, 16, 33, n})
 				}
 				if set.Name != "go" || kind == gguf.F32 || kind == gguf.Q4_1 {
-					sameBits(t, e, data, 530, []int{2}, []int{16, 64}, []int{33, 128, 530})
+					sameBits(t, e, data, 530, []int{3}, []int{16, 64}, []int{33, 128, 530})
 				}
 			})
 		}
@@ -88,7 +88,7 @@ func sameBits(t *testing.T, e *engine.Engine, data []byte, n int, threads, pageT
 	tokens := randomTokens(uint64(n), n, e.Info().Vocab)
 	want := alone(t, e, 32, tokens, n)
 	for _, threads := range threads {
-		e := load(t, data, engine.Options{Kernels: e.Info().Kernels, Threads: threads, MaxRows: 100})
+		e := load(t, data, engine.Options{Kernels: e.Info().Kernels, Threads: threads, MaxRows: 100 * threads})
 		for _, pageTokens := range pageTokens {
 			for _, chunk := range chunks {
 				if alone(t, e, pageTokens, tokens, chunk) != want {

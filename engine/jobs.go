@@ -7,7 +7,7 @@ import (
 
 // jobs are the bodies of a forward pass's loops, made once so that a step allocates nothing.
 type jobs struct {
-	embed, fill, project, attend, combine, gate, reduce, output parallel.Job
+	embed, fill, project, store, attend, combine, gate, reduce, output parallel.Job
 }
 
 // body is one of forward's methods as a job.
@@ -17,7 +17,7 @@ func (b *body) Do(thread, from, to int) { b.do(thread, from, to) }
 
 func newJobs(f *forward) jobs {
 	return jobs{
-		embed: &body{f.embed}, fill: &body{f.fillShared}, project: &body{f.project}, attend: &body{f.attend},
+		embed: &body{f.embed}, fill: &body{f.fillShared}, project: &body{f.project}, store: &body{f.storeAll}, attend: &body{f.attend},
 		combine: &body{f.combine}, gate: &body{f.gateUp}, reduce: &body{f.reduce}, output: &body{f.output},
 	}
 }
@@ -34,7 +34,7 @@ func (f *forward) embed(_, from, to int) {
 	}
 }
 
-func (f *forward) fillShared(thread, from, to int) { f.fill(f.local[thread], f.shared, from, to) }
+func (f *forward) fillShared(thread, from, to int) { f.fill(f.local[thread], f.input.made, from, to) }
 
 // project computes panels of q, k and v, counted through.
 func (f *forward) project(thread, from, to int) {
@@ -76,7 +76,7 @@ func (f *forward) gateUp(thread, from, to int) {
 	f.set.MatMul(f.up, n, &y.up, x, from, to)
 	lo, hi := columns(&y.gate, from, to)
 	for r := range f.live {
-		f.set.SiLUMul(f.product[r*n+lo:r*n+hi], f.gate[r*n+lo:r*n+hi], f.up[r*n+lo:r*n+hi])
+		f.set.SiLUMul(f.product.F32[r*n+lo:r*n+hi], f.gate[r*n+lo:r*n+hi], f.up[r*n+lo:r*n+hi])
 	}
 }
 

@@ -70,9 +70,10 @@ type part struct {
 	start int // position of the first token
 	row   int // first row of the pass
 	unit  int // first unit of attention
+	bands int // of its rows, in attention
 	out   int // row of logits; -1 for none
 
-	sumK, sumV []bulkhead.Sum // what attention read: layer after layer, page after page; the forward pass's memory
+	sums sums // what attention read
 }
 
 // end is how many tokens the sequence has with the part.
@@ -164,7 +165,7 @@ func (p *pass) settle(results []Result, logits []float32, vocab int) (used int) 
 	for i := range p.parts {
 		t := &p.parts[i]
 		r := &results[t.work]
-		if r.Violation = t.compare(); r.Violation != nil {
+		if r.Violation = t.sums.compare(t.app); r.Violation != nil {
 			t.app.Fail(r.Violation)
 			continue
 		}
@@ -174,16 +175,4 @@ func (p *pass) settle(results []Result, logits []float32, vocab int) (used int) 
 		}
 	}
 	return p.wanted * vocab
-}
-
-// compare holds the sums of every layer that was read against the seals.
-func (t *part) compare() *bulkhead.Violation {
-	pages := t.app.Pages()
-	for layer := 0; layer*pages < len(t.sumK); layer++ {
-		at, end := layer*pages, (layer+1)*pages
-		if v := t.app.CompareLayer(layer, t.sumK[at:end], t.sumV[at:end]); v != nil {
-			return v
-		}
-	}
-	return nil
 }

@@ -27,10 +27,10 @@ const scenePage = 16
 
 func newScene(t *testing.T, e *engine.Engine, fromCache bool) *scene {
 	t.Helper()
-	s := &scene{server: serve(t, e, scenePage, 512)}
+	s := &scene{server: serve(t, e, scenePage, 1024)}
 	s.tokens, s.others = randomTokens(1, 2*scenePage+8, e.Info().Vocab), randomTokens(2, 100, e.Info().Vocab)
 	compute := func(tokens []bulkhead.Token) *kv.Sequence {
-		seq := s.begin(tokens, 40)
+		seq := s.begin(tokens, 160)
 		s.step(engine.Work{Seq: seq, Tokens: tokens[seq.Len():]})
 		return seq
 	}
@@ -169,10 +169,10 @@ func inRegion(at, layer int, part bulkhead.Part, tokens int) []damage {
 // would have had alone.
 func TestViolations(t *testing.T) {
 	e := load(t, enginetest.Model{Seed: 5, Type: 8}.GGUF(t), engine.Options{Threads: 2})
-	more := randomTokens(7, 20, e.Info().Vocab)
+	more := randomTokens(7, 150, e.Info().Vocab)
 	want := alone(t, e, 32, append(randomTokens(2, 100, e.Info().Vocab), more[0]), 50)
 	for _, fromCache := range []bool{false, true} {
-		for _, n := range []int{1, 20} { // decode, and a chunk that goes on over a page's end
+		for _, n := range []int{1, 20, 150} { // decode; a chunk that goes on over a page's end; one whose rows are cut in bands
 			for _, d := range damages(e.Layout(scenePage)) {
 				t.Run(fmt.Sprintf("cache %t/%d tokens/page %d/layer %d/%s/%s", fromCache, n, d.at, d.layer, d.part, d.name), func(t *testing.T) {
 					s := newScene(t, e, fromCache)
