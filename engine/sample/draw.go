@@ -13,7 +13,9 @@ import (
 type buffer struct {
 	logits []float32
 	weight []float32
+	blocks []float64 // sums of weights
 	some   []candidate
+	border []candidate
 }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
@@ -54,14 +56,9 @@ func (b *buffer) draw(logits []float32, top float32, p *bulkhead.Sampling, u flo
 	} else {
 		b.all(logits, least)
 	}
-	var total float64
-	for i := range b.some {
-		c := &b.some[i]
-		c.weight = float32(exp((float64(c.logit) - float64(top)) * perT))
-		total += float64(c.weight)
-	}
+	total := b.weigh(top, perT)
 	if cutP {
-		total = b.topP(total, float64(p.TopP))
+		total = b.topP(total, float64(p.TopP), top, perT)
 	}
 	u *= total
 	for _, c := range b.some {
@@ -72,26 +69,52 @@ func (b *buffer) draw(logits []float32, top float32, p *bulkhead.Sampling, u flo
 	return b.mostLikely() // u was within rounding of the total
 }
 
-// drawAny draws from all tokens.
+// weigh gives the candidates their weights, that of the most likely token being 1, and returns the sum.
+func (b *buffer) weigh(top float32, perT float64) (total float64) {
+	for i := range b.some {
+		c := &b.some[i]
+		c.weight = float32(exp((float64(c.logit) - float64(top)) * perT))
+		total += float64(c.weight)
+	}
+	return total
+}
+
+// drawAny draws from all tokens. Their weights are added up in blocks, so that what is drawn is looked for in one of them.
 func (b *buffer) drawAny(logits []float32, top float32, perT, u float64) bulkhead.Token {
+	const block = 256
 	b.weight = slices.Grow(b.weight[:0], len(logits))[:len(logits)]
+	b.blocks = b.blocks[:0]
 	var total float64
-	for i, l := range logits {
-		w := float32(exp((float64(l) - float64(top)) * perT))
-		b.weight[i] = w
-		total += float64(w)
+	for at := 0; at < len(logits); at += block {
+		end := min(len(logits), at+block)
+		sum := weights(b.weight[at:end], logits[at:end], float64(top), perT)
+		b.blocks = append(b.blocks, sum)
+		total += sum
 	}
 	u *= total
-	best := 0
-	for i, w := range b.weight {
-		if u -= float64(w); u < 0 {
-			return bulkhead.Token(i)
+	last := len(b.blocks) - 1
+	for i, sum := range b.blocks {
+		if u < sum || i == last {
+			at := i * block
+			return bulkhead.Token(at + pick(b.weight[at:min(len(logits), at+block)], u))
 		}
-		if w > b.weight[best] {
+		u -= sum
+	}
+	panic("sample: no logits")
+}
+
+// pick is the place at which the sum of weights passes u; where rounding keeps it from that, the largest one's.
+func pick(weights []float32, u float64) int {
+	best := 0
+	for i, w := range weights {
+		if u -= float64(w); u < 0 {
+			return i
+		}
+		if w > weights[best] {
 			best = i
 		}
 	}
-	return bulkhead.Token(best)
+	return best
 }
 
 // all collects the tokens with at least this logit.
@@ -144,20 +167,36 @@ func sink(h []candidate, at int) {
 }
 
 // topP keeps the most likely candidates that together make up the share p of the total weight, and returns their weight.
-// Those that are so unlikely that all of them together are less than what is cut are dropped before anything is sorted.
-func (b *buffer) topP(total, p float64) float64 {
-	floor := float32((1 - p) * total / float64(len(b.some)) / 2)
-	kept := b.some[:0]
+// They are counted in bins of likelihood first, so that only the bin in which the share is reached has to be sorted.
+func (b *buffer) topP(total, p float64, top float32, perT float64) float64 {
+	const bins, perNat = 512, 16
+	bin := func(logit float32) int {
+		return int(min(bins-1, (float64(top)-float64(logit))*perT*perNat))
+	}
+	var weight [bins]float64
 	for _, c := range b.some {
-		if c.weight > floor {
+		weight[bin(c.logit)] += float64(c.weight)
+	}
+	var sum float64
+	last := 0
+	for last < bins-1 && sum+weight[last] < p*total {
+		sum += weight[last]
+		last++
+	}
+	kept := b.some[:0]
+	b.border = b.border[:0]
+	for _, c := range b.some {
+		switch i := bin(c.logit); {
+		case i < last:
 			kept = append(kept, c)
+		case i == last:
+			b.border = append(b.border, c)
 		}
 	}
-	slices.SortFunc(kept, better)
-	var sum float64
-	for i, c := range kept {
+	slices.SortFunc(b.border, better)
+	for _, c := range b.border {
+		kept = append(kept, c)
 		if sum += float64(c.weight); sum >= p*total {
-			kept = kept[:i+1]
 			break
 		}
 	}
