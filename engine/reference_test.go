@@ -16,8 +16,8 @@ import (
 type reference struct {
 	f                                         *gguf.File
 	layers, dim, heads, kvHeads, size, hidden int
-	base, linear                              float64
-	factors                                   []float64
+	angles                                    []float64 // by pair, from position to position
+	scale                                     float64   // of what has turned
 }
 
 func newReference(t *testing.T, data []byte) *reference {
@@ -39,12 +39,24 @@ func newReference(t *testing.T, data []byte) *reference {
 	}
 	m := &reference{f: f, layers: n("block_count"), dim: n("embedding_length"), heads: n("attention.head_count"),
 		kvHeads: n("attention.head_count_kv"), size: n("attention.key_length"), hidden: n("feed_forward_length"),
-		base: x(10000, "rope.freq_base"), linear: x(1, "rope.scaling.factor")}
-	for range m.size / 2 {
-		m.factors = append(m.factors, 1)
+		scale: 1}
+	base, factor := x(10000, "rope.freq_base"), x(1, "rope.scaling.factor")
+	for i := range m.size / 2 {
+		angle := math.Pow(base, -2*float64(i)/float64(m.size))
+		if kind, _ := f.String("llama.rope.scaling.type"); kind == "yarn" {
+			// of 16 dimensions and a window of 300, pair 0.35 turns 32 times and pair 3.36 once: mixed from 0 to 4
+			stretched := min(1, float64(i)/4)
+			angle = angle*(1-stretched) + angle/factor*stretched
+			m.scale = 1 + 0.1*math.Log(factor)
+		} else {
+			angle /= factor
+		}
+		m.angles = append(m.angles, angle)
 	}
 	if _, ok := f.Tensor("rope_freqs.weight"); ok {
-		copy(m.factors, m.tensor("rope_freqs.weight"))
+		for i, stretched := range m.tensor("rope_freqs.weight") {
+			m.angles[i] /= stretched
+		}
 	}
 	return m
 }
@@ -83,8 +95,8 @@ func norm(x, w []float64) []float64 {
 func (m *reference) turn(x []float64, pos int) {
 	for h := 0; h < len(x); h += m.size {
 		for i := range m.size / 2 {
-			angle := float64(pos) / m.linear / m.factors[i] * math.Pow(m.base, -2*float64(i)/float64(m.size))
-			a, b := x[h+2*i], x[h+2*i+1]
+			angle := float64(pos) * m.angles[i]
+			a, b := x[h+2*i]*m.scale, x[h+2*i+1]*m.scale
 			x[h+2*i], x[h+2*i+1] = a*math.Cos(angle)-b*math.Sin(angle), a*math.Sin(angle)+b*math.Cos(angle)
 		}
 	}
@@ -167,6 +179,11 @@ func TestAgainstReference(t *testing.T) {
 		"rope scaled, by type": {Edit: func(w *gguf.Writer) {
 			w.Set("llama.rope.scaling.factor", float32(4))
 			w.Set("llama.rope.scaling.type", "linear")
+		}},
+		"rope scaled by YaRN": {Edit: func(w *gguf.Writer) {
+			w.Set("llama.rope.scaling.type", "yarn")
+			w.Set("llama.rope.scaling.factor", float32(8))
+			w.Set("llama.rope.scaling.original_context_length", uint32(300))
 		}},
 		"rope factors, as llama 3.1": {Edit: func(w *gguf.Writer) { w.Add("rope_freqs.weight", gguf.F32, []int{8}, factors) }},
 	} {

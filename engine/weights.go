@@ -27,6 +27,7 @@ type model struct {
 	outputNorm    []float32
 	output        kernel.Weight
 	frequencies   []float64 // of rope, by pair
+	ropeScale     float64   // of what has turned
 	scale         float32   // of scores
 
 	release func()
@@ -137,7 +138,7 @@ func (m *model) collect(l *loader) error {
 	for i := range m.layers {
 		m.layers[i].collect(l, s, i)
 	}
-	m.frequencies = frequencies(l, s)
+	m.frequencies, m.ropeScale = frequencies(l, s)
 	if l.problem != nil {
 		return l.problem
 	}

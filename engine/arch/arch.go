@@ -31,6 +31,16 @@ type Rope struct {
 	Dims   int     // dimensions of a head that turn
 	Base   float32 // of the frequencies
 	Linear float32 // positions are divided by it; 1 for none
+	Yarn   *Yarn   // nil for none
+}
+
+// Yarn stretches a window by a factor: pairs of dimensions that turn fast within the original window keep their frequency,
+// slow ones are divided by the factor, and those between are mixed. https://arxiv.org/abs/2309.00071, as ggml does it.
+type Yarn struct {
+	Factor     float32
+	Original   int     // the window before it
+	Fast, Slow float32 // turns within the original window from which, and up to which
+	Attn       float32 // queries and keys are multiplied by Attn * (1 + ln(Factor)/10)
 }
 
 // Names are the names of tensors. Those of a layer have a %d for its number.
@@ -68,10 +78,20 @@ func (s *Spec) Check() error {
 		return fmt.Errorf("%d dimensions of %d turn, must be even and not more", s.Rope.Dims, s.HeadSize)
 	case !(s.Eps > 0 && s.Eps < 1):
 		return fmt.Errorf("RMS norm epsilon %v, must be between 0 and 1", s.Eps)
+	case s.Rope.Yarn != nil && !s.Rope.Yarn.sound():
+		return fmt.Errorf("YaRN with %+v: numbers must be positive", *s.Rope.Yarn)
 	case !(s.Rope.Base > 0) || !(s.Rope.Linear > 0) || s.Rope.Base > 1e30 || s.Rope.Linear > 1e30:
 		return fmt.Errorf("rope base %v and scale %v, must be positive", s.Rope.Base, s.Rope.Linear)
 	}
 	return nil
+}
+
+func (y *Yarn) sound() bool {
+	ok := y.Original > 0
+	for _, x := range []float32{y.Factor, y.Fast, y.Slow, y.Attn} {
+		ok = ok && x > 0 && x < 1e6
+	}
+	return ok
 }
 
 // Keys reads metadata under an architecture's prefix and keeps the first error, so that a file of an architecture reads

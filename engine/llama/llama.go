@@ -50,8 +50,9 @@ func Read(f *gguf.File) (*arch.Spec, error) {
 	s.Rope = arch.Rope{
 		Dims:   k.IntOr(s.HeadSize, "rope.dimension_count"),
 		Base:   k.FloatOr(10000, "rope.freq_base"),
-		Linear: scaling(k),
+		Linear: 1,
 	}
+	scale(k, s)
 	if t, ok := f.Tensor(names.Embedding); ok {
 		s.Vocab = t.Rows()
 	}
@@ -62,17 +63,29 @@ func Read(f *gguf.File) (*arch.Spec, error) {
 	return s, k.Err
 }
 
-// scaling is by how much positions are divided. A file that names a factor and no type means linear.
-func scaling(k *arch.Keys) float32 {
+// scale reads how rope is scaled. A file that names a factor and no type means linear.
+func scale(k *arch.Keys, s *arch.Spec) {
 	factor := k.FloatOr(k.FloatOr(1, "rope.scale_linear"), "rope.scaling.factor")
-	switch kind := k.StringOr("linear", "rope.scaling.type"); {
+	kind := k.StringOr("linear", "rope.scaling.type")
+	switch {
 	case kind == "none" || factor == 0:
-		return 1
 	case kind == "linear":
-		return factor
+		s.Rope.Linear = factor
+	case kind == "yarn":
+		s.Rope.Yarn = &arch.Yarn{
+			Factor:   factor,
+			Original: k.IntOr(s.Window, "rope.scaling.original_context_length"),
+			Fast:     k.FloatOr(32, "rope.scaling.yarn_beta_fast"),
+			Slow:     k.FloatOr(1, "rope.scaling.yarn_beta_slow"),
+			Attn:     k.FloatOr(1, "rope.scaling.attn_factor"),
+		}
+		for _, key := range []string{"rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"} {
+			if k.File.Has(Name + "." + key) {
+				k.Refuse("%s.%s is not supported", Name, key)
+			}
+		}
 	default:
-		k.Refuse("rope scaling %q is not supported: supported are none, linear, and factors in %s", kind, names.RopeFactors)
-		return 1
+		k.Refuse("rope scaling %q is not supported: supported are none, linear, yarn, and factors in %s", kind, names.RopeFactors)
 	}
 }
 
