@@ -21,58 +21,65 @@ func (s *Set) attendDirect(sp *Span, scratch *Scratch, guarded bool) {
 	if guarded {
 		tiles = s.f16
 	}
-	parts := sp.cut(scratch)
-	for i := range parts {
-		next := parts[0].v
-		if i+1 < len(parts) {
-			next = parts[i+1].k
-		}
-		s.scoresDirect(sp, scratch, &parts[i], next, tiles, guarded)
+	for tiles[0].rows != sp.Rows { // there is one for each number of rows
+		tiles = tiles[1:]
 	}
+	parts := sp.cut(scratch)
+	s.scoresDirect(sp, scratch, parts, tiles[0].run, guarded)
 	for r := range sp.Rows {
 		scratch.limit[r] = sp.keys()
 	}
 	s.softmaxRows(sp, scratch, 0, sp.Rows)
 	clear(scratch.acc[:sp.Rows*scratch.stride])
-	for i := range parts {
-		next := parts[min(i+1, len(parts)-1)].v
-		s.mixDirect(sp, scratch, &parts[i], next, tiles, guarded)
-	}
+	s.mixDirect(sp, scratch, parts, tiles[0].run, guarded)
 	s.copyOut(sp, scratch, 0, sp.Rows)
 }
 
-// scoresDirect multiplies queries by the keys of a part.
-func (s *Set) scoresDirect(sp *Span, scratch *Scratch, p *part, next []byte, tiles []linesTile, guarded bool) {
-	block := scratch.size * bulkhead.LineBytes
+// scoresDirect multiplies queries by keys, part after part.
+func (s *Set) scoresDirect(sp *Span, scratch *Scratch, parts []part, run func(*linesArgs), guarded bool) {
+	block, before := scratch.size*bulkhead.LineBytes, (sp.Rows-1)*SegmentTokens
 	sum, a := scratch.groups[:1], &scratch.args
-	if p.first {
-		clear(sum)
-	}
 	*a = linesArgs{
-		out: scratch.score[p.at:], outStride: SegmentTokens, a: sp.Q, aStride: sp.QStride, f16: p.k, fetch: next,
-		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, groups: len(p.k) / block, sums: sum,
+		outStride: SegmentTokens, a: sp.Q[:(sp.Rows-1)*sp.QStride+scratch.size], aStride: sp.QStride,
+		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, sums: sum,
 	}
-	runTiles(tiles, a, 0, sp.Rows)
-	sum[0].N += len(p.k) / bulkhead.LineBytes
-	if guarded && p.filled > 0 {
-		sp.SumK[p.page] += sum[0].Fold(sp.Head)
+	for i := range parts {
+		p := &parts[i]
+		if p.first {
+			clear(sum)
+		}
+		a.f16, a.groups, a.fetch = p.k, len(p.k)/block, parts[0].v
+		a.out = scratch.score[p.at:][:before+a.groups*PanelRows]
+		if i+1 < len(parts) {
+			a.fetch = parts[i+1].k
+		}
+		run(a)
+		sum[0].N += len(p.k) / bulkhead.LineBytes
+		if guarded && p.filled > 0 {
+			sp.SumK[p.page] += sum[0].Fold(sp.Head)
+		}
 	}
 }
 
-// mixDirect adds up the values of a part.
-func (s *Set) mixDirect(sp *Span, scratch *Scratch, p *part, next []byte, tiles []linesTile, guarded bool) {
-	sums, a := scratch.groups, &scratch.args
-	if p.first {
-		clear(sums)
-	}
+// mixDirect adds up values, part after part.
+func (s *Set) mixDirect(sp *Span, scratch *Scratch, parts []part, run func(*linesArgs), guarded bool) {
+	sums, a, before := scratch.groups, &scratch.args, (sp.Rows-1)*SegmentTokens
 	*a = linesArgs{
-		out: scratch.acc, outStride: scratch.stride, a: scratch.score[p.at:], aStride: SegmentTokens, f16: p.v, fetch: next,
-		step: scratch.stride * 2, n: p.keys, groupStep: bulkhead.LineBytes, groups: len(sums), add: 1, sums: sums, sumStep: linesBytes,
+		out: scratch.acc[:sp.Rows*scratch.stride], outStride: scratch.stride, aStride: SegmentTokens, step: scratch.stride * 2,
+		groupStep: bulkhead.LineBytes, groups: len(sums), add: 1, sums: sums, sumStep: linesBytes,
 	}
-	runTiles(tiles, a, 0, sp.Rows)
-	if guarded && p.filled > 0 {
-		whole := joinGroups(sums, p.filled)
-		sp.SumV[p.page] += whole.Fold(sp.Head)
+	for i := range parts {
+		p := &parts[i]
+		if p.first {
+			clear(sums)
+		}
+		a.f16, a.n, a.fetch = p.v, p.keys, parts[min(i+1, len(parts)-1)].v
+		a.a = scratch.score[p.at:][:before+p.keys]
+		run(a)
+		if guarded && p.filled > 0 {
+			whole := joinGroups(sums, p.filled)
+			sp.SumV[p.page] += whole.Fold(sp.Head)
+		}
 	}
 }
 
