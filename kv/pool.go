@@ -81,6 +81,7 @@ type Pool struct {
 	bytes  int // of a page
 
 	pages []page
+	sums  []bulkhead.Sum       // see sumsOf
 	free  []bulkhead.PageIndex // a stack
 	index prefixIndex
 	count struct{ live, quarantined, setAside int }
@@ -116,6 +117,7 @@ func New(o Options) (*Pool, error) {
 	p := &Pool{
 		layout: o.Layout, arena: o.Arena, summer: o.Summer, keep: o.KeepOnFree, bytes: size,
 		pages:        make([]page, n),
+		sums:         make([]bulkhead.Sum, 2*n*o.Layout.Layers),
 		free:         make([]bulkhead.PageIndex, n),
 		index:        newPrefixIndex(n),
 		sequences:    map[*Sequence]struct{}{},
@@ -140,6 +142,14 @@ func (p *Pool) view(i bulkhead.PageIndex) []byte {
 	return p.arena[at : at+p.bytes : at+p.bytes]
 }
 
+// sumsOf is what the pool knows by itself of what a page must sum to, in each layer K, then V: added up from the values that
+// were appended, or taken over from a seal when its page was proven. It lies outside the arena, so that a page which is
+// overwritten as a whole, with a seal that is valid somewhere else, does not vouch for itself, whenever that happens.
+func (p *Pool) sumsOf(i bulkhead.PageIndex) []bulkhead.Sum {
+	n := 2 * p.layout.Layers
+	return p.sums[int(i)*n:][:n:n]
+}
+
 func (p *Pool) seal(i bulkhead.PageIndex) bulkhead.Seal { return p.layout.SealOf(p.view(i)) }
 
 // take hands out n pages with one reader each: free ones first, then the cached ones that were used least recently. The
@@ -150,6 +160,7 @@ func (p *Pool) take(n int, each func(bulkhead.PageIndex)) {
 		i := p.takeOne()
 		p.pages[i].readers = 1
 		p.count.live++
+		clear(p.sumsOf(i))
 		each(i)
 	}
 }

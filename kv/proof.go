@@ -52,12 +52,27 @@ func (p *Pool) laterLanesZero(page []byte, layer, filled int) bool {
 	return true
 }
 
-// tidy writes the seal of a proven page anew and clears what lies behind its tokens, so that nothing that the sender
+// sealOfAnother compares what a page's seal says of its sums with the pool's own books: its bytes may agree with the seal
+// and not be those that were appended.
+func (p *Pool) sealOfAnother(i bulkhead.PageIndex, at int) *bulkhead.Violation {
+	seal, want := p.seal(i), p.sumsOf(i)
+	for layer := range p.layout.Layers {
+		if k := seal.K(layer); k != want[2*layer] {
+			return sumViolation(i, at, layer, bulkhead.PartK, want[2*layer], k)
+		}
+		if v := seal.V(layer); v != want[2*layer+1] {
+			return sumViolation(i, at, layer, bulkhead.PartV, want[2*layer+1], v)
+		}
+	}
+	return nil
+}
+
+// tidy takes the sums of a proven page into the books, writes its seal anew and clears what lies behind its tokens, so that nothing that the sender
 // chose and no sum covers stays.
 func (p *Pool) tidy(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
 	page := p.view(i)
 	l := p.layout
-	rebuild(l, l.SealOf(page), id, filled)
+	p.rebuild(i, id, filled)
 	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
 	for layer := range l.Layers {
 		for head := range l.KVHeads {
@@ -69,16 +84,20 @@ func (p *Pool) tidy(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
 }
 
 // rebuild leaves in a seal its sums, which are proven, and what the reader knows by itself.
-func rebuild(l bulkhead.Layout, seal bulkhead.Seal, id bulkhead.Identity, filled int) {
-	kept := make([]bulkhead.Sum, 0, 2*l.Layers)
-	for layer := range l.Layers {
-		kept = append(kept, seal.K(layer), seal.V(layer))
+func (p *Pool) rebuild(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
+	seal, sums := p.seal(i), p.sumsOf(i)
+	for layer := range p.layout.Layers {
+		sums[2*layer], sums[2*layer+1] = seal.K(layer), seal.V(layer)
 	}
 	clear(seal.Bytes())
 	seal.SetIdentity(id)
 	seal.SetFilled(filled)
-	for layer := range l.Layers {
-		seal.SetK(layer, kept[2*layer])
-		seal.SetV(layer, kept[2*layer+1])
+	setSums(seal, sums)
+}
+
+func setSums(seal bulkhead.Seal, sums []bulkhead.Sum) {
+	for i := 0; i < len(sums); i += 2 {
+		seal.SetK(i/2, sums[i])
+		seal.SetV(i/2, sums[i+1])
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 // Sequence is the tokens of one request with the pages that hold their KV, and the only thing that attention reads through.
 //
-// It remembers outside the arena what every page must be: its tokens, and the identities that follow from them. So what
-// lies in the arena never vouches for itself, and a page that is stale, foreign, misplaced or unwritten looks the same:
+// It remembers outside the arena what every page must be: its tokens, the identities that follow from them, and the sums. So
+// what lies in the arena never vouches for itself, and a page that is stale, foreign, misplaced or unwritten looks the same:
 // not as expected.
 //
 //	tokens   |<------------- Len ------------->|<- open append ->|
@@ -29,6 +29,7 @@ type Sequence struct {
 	pages  []bulkhead.PageIndex
 	views  [][]byte
 	seals  []bulkhead.Seal
+	sums   [][]bulkhead.Sum    // what they must sum to, by the pool's own books
 	expect []bulkhead.Identity // of the pages that hold tokens
 
 	append   Append // reused
@@ -73,6 +74,7 @@ func (s *Sequence) hold(i bulkhead.PageIndex) {
 	s.pages = append(s.pages, i)
 	s.views = append(s.views, view)
 	s.seals = append(s.seals, s.pool.layout.SealOf(view))
+	s.sums = append(s.sums, s.pool.sumsOf(i))
 }
 
 // Need is how many pages Grow to this capacity would take from the pool.
@@ -165,6 +167,9 @@ func (s *Sequence) Resum(at int) *bulkhead.Violation {
 	s.usable()
 	invariant.Check(!s.append.open, "kv: sums were taken anew while an append is open")
 	v := s.pool.prove(s.pages[at], at, s.expect[at], s.Filled(at))
+	if v == nil {
+		v = s.pool.sealOfAnother(s.pages[at], at)
+	}
 	if v != nil {
 		s.fail(v)
 	}
@@ -217,7 +222,7 @@ func (s *Sequence) drain() {
 
 func (s *Sequence) forget() {
 	delete(s.pool.sequences, s)
-	s.pages, s.views, s.seals = nil, nil, nil
+	s.pages, s.views, s.seals, s.sums = nil, nil, nil, nil
 }
 
 func (s *Sequence) held() {
