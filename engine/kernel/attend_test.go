@@ -210,6 +210,32 @@ func TestAttentionBatchInvariance(t *testing.T) {
 	})
 }
 
+// For every number of filled slots, what attention reads of all heads adds up to the sum that a seal has, less FilledTerm,
+// both straight over F16 and through scratch.
+func TestAttentionSumsPage(t *testing.T) {
+	eachSet(t, func(t *testing.T, s *Set) {
+		for _, size := range []int{64, 24} {
+			l := bulkhead.Layout{Layers: 2, KVHeads: 2, HeadSize: size, PageTokens: 64}
+			scratch := NewScratch(&l)
+			for filled := 1; filled <= l.PageTokens; filled++ {
+				fill := newCache(s, newRand(2), l, filled)
+				for _, pos := range []int32{int32(filled - 1), 0} {
+					var k, v [1]bulkhead.Sum
+					sp := Span{Layout: &l, Layer: testLayer, Pages: fill.pages, Len: filled, Rows: 1, Q: make([]float32, size), QStride: size,
+						Pos: []int32{pos}, Scale: 1, Max: make([]float32, 1), Den: make([]float32, 1), Acc: make([]float32, size), SumK: k[:], SumV: v[:]}
+					for sp.Head = range l.KVHeads {
+						s.Attend(&sp, scratch)
+					}
+					term := bulkhead.FilledTerm(filled)
+					if wantK, wantV := l.SumK(fill.pages[0], testLayer, filled), l.SumV(fill.pages[0], testLayer, filled); k[0]+term != wantK || v[0]+term != wantV {
+						t.Fatalf("%d filled: sums %v %v, want %v %v", filled, k[0]+term, v[0]+term, wantK, wantV)
+					}
+				}
+			}
+		}
+	})
+}
+
 // A row that lies before a segment attends over nothing of it.
 func TestAttentionOfNothing(t *testing.T) {
 	eachSet(t, func(t *testing.T, s *Set) {

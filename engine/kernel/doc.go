@@ -24,14 +24,27 @@
 //     by halves; and its values are added key after key. [Set.Merge] joins segments in order.
 //   - RMSNorm: squares are added up in 16 lanes, the lanes by halves.
 //
+// # The sets
+//
+//   - "go" is pure Go and runs anywhere. It is what the others are measured by.
+//   - "avx2" needs AVX2, FMA and F16C.
+//   - "avx512vnni" needs AVX-512 F, BW, VL, DQ and VNNI as well.
+//
+// The assembly is generated: package gen, a module of its own, writes the kernels of both vector units from one
+// description, with declarations that do not compile where a kernel's idea of a struct is not Go's. Every kernel is called
+// through Go that cuts the slices to what the kernel will touch, so that one that is too short panics and is never read
+// past. A set is used only after a self-test of a few milliseconds agreed with the Go set; [Failed] says which did not. The
+// script emulate/run runs the tests with the AVX-512 set on an emulated CPU, for machines without one.
+//
 // # How sets agree
 //
 // Activations are quantised to the same bits by every set, and the integer sums are exact. A set that has a fused
 // multiply-add uses it in each "acc + a*b" above; the Go set rounds twice. So two sets differ by rounding alone: for a sum
 // of n products by at most 2*(n+2)*2^-24 of the sum of their magnitudes. The exponential is off by at most 4 units in the
-// last place in each set. The tests hold the sets to these bounds.
+// last place in each set. The tests hold every set to these bounds, against float64. Which set computes is therefore part
+// of what a result depends on: KV that one set has written and another goes on from is valid, but not the same bits.
 //
 // # Sums ride along
 //
-// A page's sums are taken from the very values that attention multiplies, in the pass that loads them. See [Span].
+// A page's sums are taken in the pass that loads what attention multiplies. See [Span].
 package kernel

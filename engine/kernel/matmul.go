@@ -111,14 +111,11 @@ func (s *Set) MatMul(dst []float32, stride int, w *Weight, x *Activations, p0, p
 // panelsAtOnce is how many panels are multiplied by all rows before the next ones are: all of them where one tile takes all
 // rows, else what stays in cache from tile to tile, so that a weight is read from memory once.
 func (s *Set) panelsAtOnce(w *Weight, rows int) int {
-	const near, nearest = 128 << 10, 16 << 10 // of the second and the first cache, what weights may take
-	switch most := s.mul[w.Type.id][0].rows; {
-	case rows <= 2 || rows == most:
+	const near = 64 << 10 // of the second cache, what weights may take
+	if rows <= 2 || rows == s.mul[w.Type.id][0].rows {
 		return w.Panels()
-	case rows < 4*most:
-		return max(1, near/w.Type.panelBytes(w.Cols))
 	}
-	return max(1, nearest/w.Type.panelBytes(w.Cols))
+	return max(1, near/w.Type.panelBytes(w.Cols))
 }
 
 // mulLast does the last panel where it is not full: kernels write whole panels, so it goes through a buffer.

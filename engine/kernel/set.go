@@ -68,26 +68,23 @@ func All() []*Set { return choose().sets }
 func Failed() []string { return choose().failed }
 
 // Best is the set to use: what the environment names in [Env], else the fastest that this CPU runs. It panics where the
-// environment names a set that is not there.
+// environment names a set that is not there; [Named] with no name gives an error instead.
 func Best() *Set {
-	if name := os.Getenv(Env); name != "" {
-		s, err := Named(name)
-		if err != nil {
-			panic(err)
-		}
-		return s
+	s, err := Named("")
+	if err != nil {
+		panic(err)
 	}
-	return All()[0]
+	return s
 }
 
-// Named finds a set by name; "" is [Best].
+// Named finds a set by name. Without one it is what the environment names in [Env], else the fastest that this CPU runs.
 func Named(name string) (*Set, error) {
 	if name == "" {
-		return Best(), nil
+		name = os.Getenv(Env)
 	}
 	var names []string
 	for _, s := range All() {
-		if s.Name == name {
+		if s.Name == name || name == "" {
 			return s, nil
 		}
 		names = append(names, s.Name)

@@ -70,6 +70,10 @@ func TestNamed(t *testing.T) {
 	if Best() != goSet {
 		t.Error("the environment does not pick the set")
 	}
+	t.Setenv(Env, "abacus")
+	if _, err := Named(""); err == nil {
+		t.Error("the environment names a set that is not there: no error")
+	}
 	t.Setenv(Env, "")
 	if Best() != All()[0] {
 		t.Error("best is not the first")
