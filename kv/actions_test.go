@@ -45,7 +45,7 @@ func (m *model) Grow(t *rapid.T) {
 	s := m.pick(t, idle)
 	to := rapid.IntRange(1, 80).Draw(t, "to")
 	need := max(0, small.Pages(bulkhead.Tokens(to))-len(s.pages))
-	want := need <= m.free+len(m.lru)
+	want := need <= m.free+m.doubted+len(m.lru)
 	if got := m.rig.Grow(s.real, bulkhead.Tokens(to)); got != want {
 		t.Fatalf("grow by %d pages: %v, want %v", need, got, want)
 	}
@@ -90,6 +90,9 @@ func (m *model) done(s *mseq) {
 	s.append = nil
 	before := len(s.tokens)
 	s.tokens = append(s.tokens, s.open...)
+	for at := before / 16; at*16 < len(s.tokens); at++ {
+		s.pages[at].doubted = false
+	}
 	for end := (before/16 + 1) * 16; end <= len(s.tokens); end += 16 {
 		m.publish(s.pages[end/16-1], key(s.domain, s.tokens[:end]))
 	}
@@ -171,7 +174,7 @@ func (m *model) Reserve(t *rapid.T) {
 	}
 	r.lands = make([]*Landing, len(r.pages))
 	real, ok := m.rig.Reserve(m.domains[d], r.tokens)
-	if want := need <= m.free+len(m.lru); ok != want {
+	if want := need <= m.free+m.doubted+len(m.lru); ok != want {
 		t.Fatalf("reserve %d pages: %v, want %v", need, ok, want)
 	}
 	for i, p := range r.pages {
@@ -200,7 +203,7 @@ func (m *model) Land(t *rapid.T) {
 	r := rapid.SampledFrom(m.res).Draw(t, "reservation")
 	at := rapid.IntRange(0, len(r.pages)-1).Draw(t, "at")
 	switch {
-	case r.proven[at] || r.pages[at].bad:
+	case r.proven[at] || r.pages[at].failed:
 		t.Skip("there")
 	case r.lands[at] == nil:
 		r.lands[at] = r.real.Land(at)
@@ -217,13 +220,16 @@ func (m *model) Land(t *rapid.T) {
 		if v := l.Prove(); v != nil {
 			t.Fatal(v)
 		}
-		r.proven[at] = true
+		r.proven[at], r.pages[at].doubted = true, false
 	case "torn":
 		clear(l.Bytes()[small.VOffset(small.Layers-1, 0):])
 		if v := l.Prove(); v == nil {
 			t.Fatal("a torn page was proven")
 		}
-		m.spoil(r.pages[at])
+		if r.pages[at].doubted {
+			m.spoil(r.pages[at])
+		}
+		r.pages[at].doubted, r.pages[at].failed = true, true
 	case "fenced":
 		l.Fence()
 	}

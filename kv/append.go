@@ -155,7 +155,8 @@ func (a *Append) Done() {
 		s.expect = append(s.expect, parent)
 		s.seals[at].SetIdentity(parent)
 		s.seals[at].SetFilled(n)
-		setSums(s.seals[at], s.sums[at]) // or whoever has just overwritten the page would find it sealed as the sequence's own
+		setSums(s.seals[at], s.sums[at])          // or whoever has just overwritten the page would find it sealed as the sequence's own
+		s.pool.pages[s.pages[at]].doubted = false // it holds what was written
 		if n == size {
 			s.pool.publish(s.pages[at], parent)
 		}

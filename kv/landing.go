@@ -36,19 +36,26 @@ func (l *Landing) Bytes() []byte {
 
 // Prove closes the write and proves the page: its identity and count against what the reservation expects, and every sum
 // in its seal against the bytes. A page that is proven is then written by nobody but its sequence's own appends: its
-// seal is written anew from what was proven, and what lies behind its tokens is cleared. A violation sets the page
-// aside and the reservation can only be abandoned.
+// seal is written anew from what was proven, and what lies behind its tokens is cleared.
+//
+// After a violation the reservation can only be abandoned. Most likely the source is to blame, or the way, and this page, which
+// was written here and is cleared on its way back, is as good as before: if it were set aside at once, one bad source
+// could drain the pool. So it goes back and is doubted; where the next landing on it fails as well, it is set aside.
 func (l *Landing) Prove() *bulkhead.Violation {
 	l.r.held()
 	l.close()
 	r := l.r
 	s := &r.slots[l.at]
-	n := filled(len(r.tokens), l.at, r.pool.layout.PageTokens)
+	pg, n := &r.pool.pages[s.page], filled(len(r.tokens), l.at, r.pool.layout.PageTokens)
 	if v := r.pool.prove(s.page, l.at, s.id, n); v != nil {
 		s.failed = true
-		r.pool.setAside(s.page)
+		if pg.doubted {
+			r.pool.setAside(s.page)
+		}
+		pg.doubted = true
 		return v
 	}
+	pg.doubted = false
 	r.pool.tidy(s.page, s.id, n)
 	s.proven = true
 	return nil

@@ -19,6 +19,7 @@ type model struct {
 	rig      *rig
 	size     int
 	free     int
+	doubted  int // free as well, and taken after the others
 	setAside int
 	lru      []*mpage          // cached, oldest first
 	find     map[string]*mpage // published
@@ -34,6 +35,8 @@ type mpage struct {
 	key              string // where published
 	readers, writers int
 	bad              bool
+	doubted          bool // the last landing failed
+	failed           bool // in this reservation
 	hurt             bool // a bit was flipped
 }
 
@@ -71,6 +74,9 @@ func newModel(t *rapid.T) *model {
 func (m *model) take() *mpage {
 	if m.free > 0 {
 		m.free--
+	} else if len(m.lru) == 0 {
+		m.doubted--
+		return &mpage{readers: 1, doubted: true}
 	} else {
 		delete(m.find, m.lru[0].key)
 		m.lru = m.lru[1:]
@@ -91,6 +97,8 @@ func (m *model) settle(p *mpage) {
 	case p.readers > 0 || p.writers > 0 || p.bad:
 	case p.key != "":
 		m.lru = append(m.lru, p)
+	case p.doubted:
+		m.doubted++
 	default:
 		m.free++
 	}
@@ -146,7 +154,7 @@ func (m *model) check(t *rapid.T) {
 		note(r.pages)
 	}
 	note(m.fencedAt)
-	want := Stats{Pages: m.size, Free: m.free, Cached: len(m.lru), Live: count(held), Quarantined: count(quarantined), SetAside: m.setAside}
+	want := Stats{Pages: m.size, Free: m.free + m.doubted, Cached: len(m.lru), Live: count(held), Quarantined: count(quarantined), SetAside: m.setAside}
 	got.Counters = Counters{}
 	if got != want {
 		t.Fatalf("%+v, want %+v", got, want)

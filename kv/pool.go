@@ -27,6 +27,7 @@ package kv
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/internal/invariant"
@@ -97,6 +98,7 @@ type page struct {
 	readers int32
 	writers int32
 	bad     bool // set aside
+	doubted bool // a landing on it could not be proven, and nothing was written since that was
 	indexed bool // in the prefix index under id
 	dirty   bool // free or reserved, and to be cleared before anybody gets its bytes
 	id      bulkhead.Identity
@@ -152,7 +154,8 @@ func (p *Pool) sumsOf(i bulkhead.PageIndex) []bulkhead.Sum {
 
 func (p *Pool) seal(i bulkhead.PageIndex) bulkhead.Seal { return p.layout.SealOf(p.view(i)) }
 
-// take hands out n pages with one reader each: free ones first, then the cached ones that were used least recently. The
+// take hands out n pages with one reader each: free ones first, then the cached ones that were used least recently, and last
+// those that are doubted. The
 // caller has asked FreePages, and calls wash before anybody gets their bytes.
 func (p *Pool) take(n int, each func(bulkhead.PageIndex)) {
 	invariant.Check(n <= p.FreePages(), "kv: more pages were taken than are free")
@@ -166,12 +169,12 @@ func (p *Pool) take(n int, each func(bulkhead.PageIndex)) {
 }
 
 func (p *Pool) takeOne() bulkhead.PageIndex {
-	if n := len(p.free); n > 0 {
+	oldest := p.index.oldest
+	if n := len(p.free); n > 0 && (oldest == none || !p.pages[p.free[n-1]].doubted) {
 		i := p.free[n-1]
 		p.free = p.free[:n-1]
 		return i
 	}
-	oldest := p.index.oldest
 	invariant.Check(oldest != none, "kv: no page is free")
 	i := bulkhead.PageIndex(oldest)
 	p.index.unlink(p.pages, oldest)
@@ -253,6 +256,10 @@ func (p *Pool) settle(i bulkhead.PageIndex) {
 	pg.dirty = true
 	if !p.keep {
 		p.wash(i)
+	}
+	if pg.doubted {
+		p.free = slices.Insert(p.free, 0, i) // the last to be taken: the next try is to be on another
+		return
 	}
 	p.free = append(p.free, i)
 }

@@ -45,7 +45,8 @@
 //
 // # When pages are set aside
 //
-// A violation takes its page out of use until restart, so a pool can shrink. Limits says what still fits, Submit refuses by
+// A violation takes its page out of use until restart, so a pool can shrink; of a page whose copy could not be proven at
+// landing it is the source, where prefill finds it damaged, and the copy's place only where that happens twice in a row. Limits says what still fits, Submit refuses by
 // it, and a request that was taken before and does not fit any more ends as Failed instead of waiting for ever.
 //
 // # What may block what

@@ -122,7 +122,7 @@ func TestDamagedSource(t *testing.T) {
 	if end := r.run(q); end.Cached != 64 {
 		t.Errorf("%d tokens were found", end.Cached)
 	}
-	r.finish(2) // the source, and the page into which it was copied
+	r.finish(1) // the source; the page into which it was copied goes back
 }
 
 // When so many pages are set aside that the window no longer fits, the window shrinks, and what was taken before and does
