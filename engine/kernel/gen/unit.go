@@ -153,14 +153,6 @@ func (u *unit) clear(p pair) {
 	}
 }
 
-func (u *unit) xor(a, b Op, dst reg.Register) {
-	if u.wide {
-		u.VPXORD(a, b, dst)
-	} else {
-		u.VPXOR(a, b, dst)
-	}
-}
-
 func (u *unit) and(a, b Op, dst reg.Register) {
 	if u.wide {
 		u.VPANDD(a, b, dst)
