@@ -44,6 +44,7 @@ func (d *decode) step() bool {
 	d.p.cfg.Runner.Step(b.work, b.results)
 	took := time.Since(start)
 	for i, t := range b.targets {
+		ran(&b.work[i], bulkhead.Tokens(len(t.job.tokens)-1), &b.results[i])
 		var n drawn
 		if b.results[i].Violation == nil {
 			n.token, n.logprobs, n.err = t.job.sampler.Next(b.results[i].Logits)

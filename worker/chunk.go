@@ -95,11 +95,12 @@ func (f *prefill) step() bool {
 	}
 	sources := make([]*source, len(shares))
 	work := make([]engine.Work, len(shares))
+	before := make([]bulkhead.Tokens, len(shares))
 	rows := 0
 	for i, sh := range shares {
 		s := f.byJob[sh.Ticket]
 		at := s.seq.Len()
-		sources[i], work[i] = s, engine.Work{Seq: s.seq, Tokens: s.prefix[at : at+sh.Tokens]}
+		sources[i], work[i], before[i] = s, engine.Work{Seq: s.seq, Tokens: s.prefix[at : at+sh.Tokens]}, at
 		rows += int(sh.Tokens)
 	}
 	results := make([]engine.Result, len(work))
@@ -111,6 +112,7 @@ func (f *prefill) step() bool {
 	f.p.cfg.Observer.Step(Prefill, rows, took)
 	f.p.count.add(func(c *Counters) { c.PrefillSteps++; c.PrefillRows += uint64(rows) })
 	for i, s := range sources {
+		ran(&work[i], before[i], &results[i])
 		if v := results[i].Violation; v != nil {
 			f.p.violated(s.job, Prefill, "prefill step", v)
 			f.stop(s)

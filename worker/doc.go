@@ -49,6 +49,10 @@
 // landing it is the source, where prefill finds it damaged, and the copy's place only where that happens twice in a row. Limits says what still fits, Submit refuses by
 // it, and a request that was taken before and does not fit any more ends as Failed instead of waiting for ever.
 //
+// # Bugs
+//
+// A panic in a loop, or in the engine under it, ends every request as Failed and then the process: see supervise.
+//
 // # What may block what
 //
 // Both loops share one engine and take turns in the order in which they ask, so decode waits for at most one chunk and

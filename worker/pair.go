@@ -43,6 +43,23 @@ var errClosed = errors.New("the worker was closed")
 // NewPair makes the pools and starts both loops. It refuses limits that contradict each other, among them a window that
 // does not fit both pools.
 func NewPair(cfg Config) (*Pair, error) {
+	p, err := newPair(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.loops.Go(func() {
+		p.supervise(Prefill, func() { p.prefill.loop(ctx) })
+		close(p.prefill.done)
+		p.decode.bell.ring()
+	})
+	p.loops.Go(func() { p.supervise(Decode, func() { p.decode.loop(ctx) }) })
+	return p, nil
+}
+
+// newPair makes a pair whose loops do not run yet.
+func newPair(cfg Config) (*Pair, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -62,11 +79,6 @@ func NewPair(cfg Config) (*Pair, error) {
 	p.link = inproc.New(p.prefill.bell.ring, p.decode.bell.ring)
 	p.count.pool(Prefill, prefillPool.Stats())
 	p.count.pool(Decode, decodePool.Stats())
-
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
-	p.loops.Go(func() { p.prefill.loop(ctx); close(p.prefill.done); p.decode.bell.ring() })
-	p.loops.Go(func() { p.decode.loop(ctx) })
 	return p, nil
 }
 
