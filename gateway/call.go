@@ -30,6 +30,7 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 	c := &call{w: w, r: r, control: http.NewResponseController(w), timeout: g.cfg.WriteTimeout,
 		id: mintID(), start: time.Now(), row: row{Route: "none", Tenant: "none"}}
 	w.Header().Set("X-Request-Id", string(c.id))
+	c.control.SetReadDeadline(c.start.Add(g.cfg.BodyTimeout)) // net/http waits for the body of what is refused unread, too
 	return c
 }
 

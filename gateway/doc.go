@@ -2,6 +2,7 @@
 //
 //	g, err := gateway.New(gateway.Config{Backend: native.NewBackend(pair), Text: native.NewText(...), Model: ..., Log: log})
 //	server := g.Server() // or g.Handler() in a server of one's own
+//	server.Serve(gateway.Listener(l))
 //	...
 //	g.Drain()            // from here on: 503 and Retry-After
 //	server.Shutdown(ctx) // waits for the answers that run

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -216,25 +215,27 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A body that does not come holds nothing for long.
+// A body that does not come holds nothing for long, also where the answer does not depend on it.
 func TestSlowBody(t *testing.T) {
 	g, _ := newGateway(t, func(c *gateway.Config) { c.BodyTimeout = 50 * time.Millisecond })
-	server := httptest.NewServer(g.Handler())
-	defer server.Close()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"model\"")
-	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != 408 || !strings.Contains(string(body), "request_timeout") {
-		t.Errorf("%d %s", answer.StatusCode, body)
+	send := serveRaw(t, g)
+	for _, c := range []struct {
+		head   string
+		status int
+		code   string
+	}{
+		{"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n", 408, "request_timeout"},
+		{"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n", 415, "unsupported_media_type"},
+		{"PUT /v1/chat/completions HTTP/1.1\r\nHost: x\r\n", 405, "method_not_supported"},
+		{"POST /nowhere HTTP/1.1\r\nHost: x\r\n", 404, "unknown_url"},
+		{"GET /health HTTP/1.1\r\nHost: x\r\n", 200, "ok"},
+	} {
+		for _, body := range []string{"Content-Length: 100\r\n\r\n{\"model\"", "Transfer-Encoding: chunked\r\n\r\n8\r\n{\"model\""} {
+			answer, text := send(c.head + body)
+			if answer.StatusCode != c.status || !strings.Contains(text, c.code) {
+				t.Errorf("%q: %d %s", c.head, answer.StatusCode, text)
+			}
+		}
 	}
 }
 

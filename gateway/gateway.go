@@ -89,14 +89,17 @@ func New(cfg Config) (*Gateway, error) {
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.serve) }
 
 // Server is an http.Server for the handler whose limits keep slow clients from holding it: headers have 10 s and 32 KiB, an
-// idle connection 2 minutes. Bodies and answers have deadlines of their own, set by the handler as it reads and writes.
+// idle connection 2 minutes. Bodies and answers have deadlines of their own, set by the handler as it reads and writes. Serve
+// it with a [Listener], so that what net/http refuses by itself has an error body too.
 func (g *Gateway) Server() *http.Server {
 	return &http.Server{
 		Handler:           g.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is no route, like any other
+		ErrorLog:                     slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -221,7 +221,7 @@ func (s *system) announce(log *slog.Logger, addr net.Addr) {
 func (s *system) serve(ctx context.Context, stop func(), listener net.Listener, log *slog.Logger, limit time.Duration) error {
 	server := s.gateway.Server()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(gateway.Listener(listener)) }()
 	select {
 	case err := <-failed:
 		return err

@@ -51,5 +51,5 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return g.Server().Serve(listener)
+	return g.Server().Serve(gateway.Listener(listener))
 }
