@@ -34,6 +34,18 @@ type Model struct {
 	logits [][]float32 // by place in the step; valid until the next
 	kv     []uint16    // K and V of one token in one layer and head
 	seen   []byte      // a copy of the page being read
+
+	interrupt func() // see Interrupt
+}
+
+// Interrupt has f called in the middle of every step, several times a work: after its sequence was checked, after its tokens
+// were written, before each page is read, and before the sums are compared. It is for tests that change memory there.
+func (m *Model) Interrupt(f func()) { m.interrupt = f }
+
+func (m *Model) pause() {
+	if m.interrupt != nil {
+		m.interrupt()
+	}
 }
 
 // New makes a model. Different seeds are different models. Vocabulary ids go from 0 to vocab-1.

@@ -28,6 +28,7 @@ func (m *Model) run(w engine.Work) (uint64, *bulkhead.Violation) {
 	if v := w.Seq.Check(); v != nil {
 		return 0, v
 	}
+	m.pause()
 	start := int(w.Seq.Len())
 	var digest uint64
 	for at := 0; at*m.layout.PageTokens < start; at++ {
@@ -39,6 +40,7 @@ func (m *Model) run(w engine.Work) (uint64, *bulkhead.Violation) {
 		m.write(a, i, t, page, slot, start+i, digest)
 		digest += m.slot(page, slot, start+i) // as it lies in memory
 	}
+	m.pause()
 	digest, v := m.readAll(a, w.Seq.Pages(), start+len(w.Tokens))
 	if v != nil {
 		a.Fail(v)
@@ -72,8 +74,10 @@ func (m *Model) readAll(a *kv.Append, pages [][]byte, tokens int) (digest uint64
 	l := m.layout
 	for at := range a.Pages() {
 		filled := min(l.PageTokens, tokens-at*l.PageTokens)
+		m.pause()
 		copy(m.seen, pages[at])
 		digest += m.read(m.seen, at, filled)
+		m.pause()
 		for layer := range l.Layers {
 			k := l.SumK(m.seen, layer, filled) - bulkhead.FilledTerm(filled)
 			v := l.SumV(m.seen, layer, filled) - bulkhead.FilledTerm(filled)
