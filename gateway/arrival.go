@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -20,6 +21,7 @@ type arrival struct {
 	*call
 	body     []byte
 	deadline time.Time // zero: none
+	turn     turn      // to count the body
 	leave    func()
 }
 
@@ -96,7 +98,23 @@ func (g *Gateway) arrive(c *call) (*arrival, *bulkhead.Refusal) {
 		leave()
 		return nil, ref
 	}
-	return &arrival{call: c, body: body, deadline: deadline, leave: leave}, nil
+	turn, ref := g.turn(c, deadline, len(body))
+	if ref != nil {
+		leave()
+		return nil, ref
+	}
+	return &arrival{call: c, body: body, deadline: deadline, turn: turn, leave: func() { turn.leave(); leave() }}, nil
+}
+
+// turn waits until a body of n bytes may be counted, no longer than the request's deadline or its client wait.
+func (g *Gateway) turn(c *call, deadline time.Time, n int) (turn, *bulkhead.Refusal) {
+	ctx := c.r.Context()
+	if !deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	return g.heavy.wait(ctx, c.tenant.Name, n)
 }
 
 func checkHeaders(h http.Header) *bulkhead.Refusal {
@@ -108,10 +126,15 @@ func checkHeaders(h http.Header) *bulkhead.Refusal {
 			}
 		}
 	}
-	if e := h.Get("Content-Encoding"); e != "" && e != "identity" {
-		return bulkhead.Refuse(openai.CodeMediaType, "", "the body is encoded as %q: it must be plain JSON", short(e))
+	for _, e := range h.Values("Content-Encoding") {
+		if e != "" && e != "identity" {
+			return bulkhead.Refuse(openai.CodeMediaType, "", "the body is encoded as %q: it must be plain JSON", short(e))
+		}
 	}
-	if t := h.Get("Content-Type"); t != "" {
+	for _, t := range h.Values("Content-Type") {
+		if t == "" {
+			continue
+		}
 		kind, params, err := mime.ParseMediaType(t)
 		if charset := params["charset"]; err != nil || kind != openai.ContentJSON || charset != "" && !strings.EqualFold(charset, "utf-8") {
 			return bulkhead.Refuse(openai.CodeMediaType, "", "the body is declared as %q: it must be %s", short(t), openai.ContentJSON)

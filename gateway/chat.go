@@ -30,6 +30,7 @@ func (g *Gateway) answer(c *counted, sh shape) *bulkhead.Refusal {
 	if ref != nil {
 		return ref
 	}
+	c.turn.leave()
 	submission, ref := g.submit(admission)
 	if ref != nil {
 		return ref

@@ -51,6 +51,7 @@ type Gateway struct {
 	log         *slog.Logger
 	metrics     *metrics
 	gate        gate
+	heavy       *heavy
 	fingerprint string // for system_fingerprint
 	draining    atomic.Bool
 }
@@ -79,7 +80,7 @@ func New(cfg Config) (*Gateway, error) {
 		cfg.Log.Warn("no --keys file: every client is the tenant \"" + defaultTenant + "\"")
 	}
 	sum := sha256.Sum256(cfg.Model.Fingerprint[:])
-	g := &Gateway{cfg: cfg, log: cfg.Log, fingerprint: "fp_" + hex.EncodeToString(sum[:5])}
+	g := &Gateway{cfg: cfg, log: cfg.Log, heavy: newHeavy(), fingerprint: "fp_" + hex.EncodeToString(sum[:5])}
 	g.gate.inFlight = map[string]int{}
 	g.metrics = newMetrics(cfg.Registry, cfg.Backend, g)
 	return g, nil

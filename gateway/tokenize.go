@@ -36,6 +36,7 @@ func (g *Gateway) tokenize(c *call) *bulkhead.Refusal {
 			out.TokenStrs = append(out.TokenStrs, string(g.cfg.Text.Piece(t)))
 		}
 	}
+	a.turn.counted() // the answer may be large too, and its client slow: the tenant's part is held until it is written
 	c.row.failed(c.json(http.StatusOK, out))
 	return nil
 }
@@ -59,6 +60,8 @@ func (g *Gateway) detokenize(c *call) *bulkhead.Refusal {
 	if ref := g.checkTokens("tokens", req.Tokens); ref != nil {
 		return ref
 	}
-	c.row.failed(c.json(http.StatusOK, openai.Detokenized{Prompt: g.cfg.Text.Decode(req.Tokens)}))
+	out := openai.Detokenized{Prompt: g.cfg.Text.Decode(req.Tokens)}
+	a.turn.counted()
+	c.row.failed(c.json(http.StatusOK, out))
 	return nil
 }
