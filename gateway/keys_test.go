@@ -13,7 +13,10 @@ import (
 	"github.com/bulkhead-llm/bulkhead"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// net/http lets a connection whose request it did not read linger for half a second, also after the server's Close.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 func TestKeys(t *testing.T) {
 	hash := sha256.Sum256([]byte("sk-mill-0123456789"))
@@ -59,6 +62,12 @@ func TestKeysThatAreRefused(t *testing.T) {
 		"- key: " + secret + "\n  tenant: a\n  domain: ../b\n":                                    "row 1: domain",
 		"- key: " + secret + "\n  tenant: a\n- key: " + secret + "\n  tenant: b\n":                "row 2: this key is in an earlier row",
 		"- key: " + secret + "1\n  tenant: a\n- key: " + secret + "2\n  tenant: a\n  domain: d\n": "row 2: tenant a is in the domains",
+		"- key: 1_000_000_000_000_000\n  tenant: a\n":                                             "row 1: key must be a text",
+		"- key: " + secret + "\n  tenant: 007\n":                                                  "row 1: tenant must be a text",
+		"- key: \"" + secret + " \"\n  tenant: a\n":                                               "row 1: the key has spaces",
+		"- key: " + secret + "é\n  tenant: a\n":                                                   "row 1: the key has spaces",
+		"- key: " + secret + "1\n  tenant: a\n- key: " + secret + "2\n  tenant: b\n  domain: a\n": "row 2: the domain a is also the tenant of row 1",
+		"- key: " + secret + "2\n  tenant: b\n  domain: a\n- key: " + secret + "1\n  tenant: a\n": "row 1: the domain a is also the tenant of row 2",
 		"- key: " + secret + "\n  key_sha256: " + strings.Repeat("a", 64) + "\n  tenant: a\n":     "row 1: exactly one",
 	} {
 		_, err := ParseKeys([]byte(text))

@@ -170,12 +170,15 @@ func (r *reader) missing(name string) {
 }
 
 // part is one part of a message's content.
-type part struct{ kind, text string }
+type part struct {
+	kind, text string
+	has        bool // a text, be it empty
+}
 
 var partFields = join(
 	table[part]{
 		"type":                    {Done, func(r *reader, p *part) { p.kind = readPartType(r) }},
-		"text":                    {Done, func(r *reader, p *part) { p.text = r.text() }},
+		"text":                    {Done, func(r *reader, p *part) { p.text, p.has = r.text(), true }},
 		"prompt_cache_breakpoint": {Ignored, ignoreAny[part]},
 	},
 	all[part](NotYet, "image_url", "input_audio", "file", "refusal", "video_url", "audio_url"),
@@ -201,8 +204,13 @@ func readContent(r *reader) string {
 	var texts []string
 	r.array(len(r.data), func(int) {
 		var p part
-		if partFields.read(r, &p); r.ref == nil && p.kind == "" {
+		partFields.read(r, &p)
+		switch {
+		case r.ref != nil:
+		case p.kind == "":
 			r.missing("type")
+		case !p.has:
+			r.missing("text")
 		}
 		texts = append(texts, p.text)
 	})
