@@ -27,14 +27,6 @@ func TestOutOfOrder(t *testing.T) {
 			_ = s.Receive(Message{Room: testRoom, Kind: Commit})
 			return s.Receive(Message{Room: testRoom, Kind: Abandon})
 		},
-		"abandoned for a page that was not offered": func(s *Source, _ *Target) error {
-			_, _ = s.Sealed(2)
-			return s.Receive(Message{Room: testRoom, Kind: Abandon, Page: 2})
-		},
-		"abandoned for a page below none": func(s *Source, _ *Target) error {
-			_, _ = s.Sealed(2)
-			return s.Receive(Message{Room: testRoom, Kind: Abandon, Page: -2})
-		},
 		"an offer to the source":          func(s *Source, _ *Target) error { _, _ = s.Sealed(3); return s.Receive(offer(3)) },
 		"an offer of more than is needed": func(_ *Source, t *Target) error { return t.Receive(offer(4)) },
 		"an offer of fewer than before":   func(_ *Source, t *Target) error { _ = t.Receive(offer(2)); return t.Receive(offer(1)) },

@@ -67,11 +67,10 @@ func (s *Source) Stop() (Message, bool) {
 	return Message{Room: s.room, Kind: Stop}, true
 }
 
-// Receive takes the target's end, and believes no page that was not offered. It may come before anything was offered: a target whose own cache has every page commits
+// Receive takes the target's end. What it says of a page is to be believed of pages that were offered only. It may come before anything was offered: a target whose own cache has every page commits
 // without pulling, and one whose request has left abandons.
 func (s *Source) Receive(m Message) error {
-	if m.Room != s.room || s.state == retired || m.Kind != Commit && m.Kind != Abandon ||
-		m.Kind == Abandon && (m.Page < -1 || m.Page >= s.sealed) {
+	if m.Room != s.room || s.state == retired || m.Kind != Commit && m.Kind != Abandon {
 		return s.error(m.Kind.String() + " of room " + m.Room.String())
 	}
 	s.state, s.outcome = retired, Committed

@@ -120,7 +120,7 @@ func (f *prefill) receive() {
 			f.p.fail(s.job, err)
 			continue
 		}
-		if m.Kind == handoff.Abandon && m.Page >= 0 && !s.seq.Dead() {
+		if m.Kind == handoff.Abandon && m.Page >= 0 && m.Page < s.sealed && !s.seq.Dead() {
 			f.suspect(s, m.Page)
 		}
 		f.release(s)

@@ -46,13 +46,14 @@ func (l *Link) Open(id bulkhead.Room) {
 }
 
 // Publish sends an Offer together with the pages that it speaks of: all of the room's that are sealed, in order. It does
-// nothing where the target has ended the room meanwhile.
+// nothing where the target has ended the room meanwhile, or more was offered already: an offer that is out of date must not
+// take the place of a newer one.
 func (l *Link) Publish(m handoff.Message, pages [][]byte) {
 	if m.Kind != handoff.Offer || len(pages) != m.Pages {
 		panic("inproc: an offer and its pages differ")
 	}
 	l.mu.Lock()
-	if r := l.rooms[m.Room]; r != nil && !r.ended {
+	if r := l.rooms[m.Room]; r != nil && !r.ended && len(pages) >= len(r.pages) {
 		r.pages = append([][]byte(nil), pages...)
 		l.toTarget = slices.DeleteFunc(l.toTarget, func(old handoff.Message) bool {
 			return old.Room == m.Room && old.Kind == handoff.Offer

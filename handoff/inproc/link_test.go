@@ -20,6 +20,7 @@ func TestLink(t *testing.T) {
 	l.Open(1)
 	l.Publish(offer(1, 1), pages[:1])
 	l.Publish(offer(1, 2), pages)
+	l.Publish(offer(1, 1), pages[:1])
 	if m := l.ForTarget(); len(m) != 1 || m[0] != offer(1, 2) {
 		t.Errorf("offers do not replace each other: %v", m)
 	}
