@@ -22,6 +22,22 @@ type benchFlags struct {
 	Rounds int  `default:"0" help:"Rounds; 0: as many as the benchmark thinks right."`
 }
 
+// checkCounts refuses counts that are out of range; 0 stands for a default.
+func checkCounts(counts ...count) error {
+	for _, c := range counts {
+		if c.n < 0 || c.n > maxCount {
+			return refused{fmt.Errorf("--%s %d: must be 0 (the default) to %d", c.flag, c.n, maxCount)}
+		}
+	}
+	return nil
+}
+
+// count is a flag's value.
+type count struct {
+	flag string
+	n    int
+}
+
 // rounds is how many rounds to run, given the numbers for a whole and for a quick run.
 func (b benchFlags) rounds(whole, quick int) int {
 	switch {

@@ -46,13 +46,16 @@ type engineResult struct {
 
 // Run measures.
 func (c *benchEngineCmd) Run(s *streams) error {
+	if err := checkCounts(count{"rounds", c.Rounds}, count{"prompt", c.Prompt}, count{"decode", c.Decode}); err != nil {
+		return err
+	}
 	path, cleanup, err := c.prepare()
 	if err != nil {
 		return err
 	}
 	defer cleanup()
 	flags := c.modelFlags
-	flags.Model = path
+	flags.Model = fileName(path)
 	l, err := flags.open(slog.New(slog.NewTextHandler(s.err, nil)))
 	if err != nil {
 		return err
@@ -108,7 +111,7 @@ func defaultOracle() string {
 // prepare is a model file on disk, converted where asked. llama.cpp reads files only, so the built-in model is written out.
 func (c *benchEngineCmd) prepare() (path string, cleanup func(), err error) {
 	if c.Type == "" && c.Model != "" {
-		return c.Model, func() {}, nil
+		return string(c.Model), func() {}, nil
 	}
 	f, err := c.gguf()
 	if err != nil {

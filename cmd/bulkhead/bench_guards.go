@@ -47,6 +47,9 @@ func (c *benchGuardsCmd) Run(s *streams) error {
 	if c.Clients < 1 || c.Clients > 256 {
 		return refused{fmt.Errorf("--clients %d: must be 1 to 256", c.Clients)}
 	}
+	if err := checkCounts(count{"rounds", c.Rounds}); err != nil {
+		return err
+	}
 	for _, n := range c.Contexts {
 		if n < 64 || n > 1<<20 {
 			return refused{fmt.Errorf("--contexts %d: must be 64 to %d", n, 1<<20)}

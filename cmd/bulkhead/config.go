@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,19 @@ import (
 
 	"github.com/bulkhead-llm/bulkhead/internal/strictyaml"
 )
+
+// fileName is the name of a file that a flag may leave out and not leave empty: --keys "$KEYS" with nothing in KEYS would
+// serve everybody, and --model "$(command that fails)" another model.
+type fileName string
+
+// UnmarshalText takes any name.
+func (f *fileName) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("the name of the file is empty: name one, or leave the flag out")
+	}
+	*f = fileName(text)
+	return nil
+}
 
 // configFile gives flags their values from a YAML file: one mapping from flag names to values. A key that is no flag of
 // any command is refused, so a misspelt limit cannot be silently without effect.
@@ -42,7 +56,7 @@ func (f configFile) Validate(app *kong.Application) error {
 	walk(app.Node)
 	var unknown []string
 	for key := range f.values {
-		if !known[key] || key == "config" {
+		if !known[key] || key == "config" || key == "help" || key == "version" { // these three are for the command line
 			unknown = append(unknown, key)
 		}
 	}

@@ -30,7 +30,7 @@ func (m modelFlags) open(log *slog.Logger) (*loaded, error) {
 	if m.Model == "" {
 		e, err = engine.Load(model.Builtin(), options)
 	} else {
-		e, err = engine.Open(m.Model, options)
+		e, err = engine.Open(string(m.Model), options)
 	}
 	if err != nil {
 		return nil, refused{err}
@@ -52,7 +52,7 @@ func (m modelFile) gguf() (*gguf.File, error) {
 	if m.Model == "" {
 		return gguf.Parse(model.Builtin())
 	}
-	return gguf.Open(m.Model)
+	return gguf.Open(string(m.Model))
 }
 
 // name is what requests call the model unless the operator says otherwise: the built-in model's own name, else that of the
@@ -61,7 +61,7 @@ func (m modelFile) name() string {
 	if m.Model == "" {
 		return model.Name
 	}
-	return strings.TrimSuffix(filepath.Base(m.Model), ".gguf")
+	return strings.TrimSuffix(filepath.Base(string(m.Model)), ".gguf")
 }
 
 // file is what messages call the model's file.
@@ -69,7 +69,7 @@ func (m modelFile) file() string {
 	if m.Model == "" {
 		return "the built-in model"
 	}
-	return m.Model
+	return string(m.Model)
 }
 
 // progress logs how far long work is, every two seconds. Work that takes less says nothing.

@@ -18,7 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit codes, as the package comment and docs/cli.md list them.
+// Exit codes, as the package comment and docs/reference.md list them.
 const (
 	exitFailed  = 1
 	exitRefused = 2
@@ -47,7 +47,17 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exited := -1
-	parser, err := kong.New(&c,
+	parser := newParser(&c, stdout, stderr, func(code int) { exited = code; panic(exitNow{}) })
+	ctx, code := parse(parser, args, &exited, stderr)
+	if ctx == nil {
+		return code
+	}
+	return report(ctx.Run(&streams{out: stdout, err: stderr}), stderr)
+}
+
+// newParser reads flags, environment and configuration file into c.
+func newParser(c *cli, stdout, stderr io.Writer, exit func(code int)) *kong.Kong {
+	parser, err := kong.New(c,
 		kong.Name("bulkhead"),
 		kong.Description("LLM serving with disaggregated prefill and decode, in which no request attends over a KV page that is not its own."),
 		kong.Vars{"version": version},
@@ -56,17 +66,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),
 		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { exited = code; panic(exitNow{}) }),
+		kong.Exit(exit),
 	)
 	if err != nil {
 		panic(err) // the flags themselves are malformed
 	}
-	ctx, code := parse(parser, args, &exited, stderr)
-	if ctx == nil {
-		return code
-	}
-	err = ctx.Run(&streams{out: stdout, err: stderr})
-	return report(err, stderr)
+	return parser
 }
 
 // exitNow unwinds kong where --help or --version asked to stop.

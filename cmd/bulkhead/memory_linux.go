@@ -9,20 +9,20 @@ import (
 )
 
 // freeMemory is how many bytes this process can still take: what the kernel calls available, and no more than the control
-// group leaves.
-func freeMemory() int64 {
-	free := int64(fallbackMemory)
+// group leaves. Where the kernel does not say, it is a guess and known is false.
+func freeMemory() (free int64, known bool) {
+	free = fallbackMemory
 	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if n, ok := memAvailable(data); ok {
-			free = n
+			free, known = n, true
 		}
 	}
 	limit, ok1 := readNumber("/sys/fs/cgroup/memory.max")
 	used, ok2 := readNumber("/sys/fs/cgroup/memory.current")
 	if ok1 && ok2 {
-		free = min(free, max(0, limit-used))
+		free, known = min(free, max(0, limit-used)), true
 	}
-	return free
+	return free, known
 }
 
 // memAvailable finds the line "MemAvailable:   123 kB" (proc(5)).

@@ -3,4 +3,4 @@
 package main
 
 // freeMemory is a guess where the system is not asked; --prefill-pool and --decode-pool say better.
-func freeMemory() int64 { return fallbackMemory }
+func freeMemory() (free int64, known bool) { return fallbackMemory, false }

@@ -22,7 +22,7 @@ type modelCmd struct {
 
 // modelFile names a model file.
 type modelFile struct {
-	Model string `help:"GGUF file (default: the built-in model)." placeholder:"FILE"`
+	Model fileName `help:"GGUF file (default: the built-in model)." placeholder:"FILE"`
 }
 
 type modelInfoCmd struct {

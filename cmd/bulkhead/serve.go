@@ -25,12 +25,12 @@ import (
 	"github.com/bulkhead-llm/bulkhead/worker"
 )
 
-// serveCmd is the whole system in one process. Each flag is also BULKHEAD_SERVE_NAME in the environment and a key of the
+// serveCmd is the whole system in one process. Each flag is also BULKHEAD_NAME in the environment and a key of the
 // configuration file.
 type serveCmd struct {
-	Listen    string `default:"127.0.0.1:8080" help:"Address and port to serve on."`
-	ModelName string `help:"What requests call the model (default: that of its file)." placeholder:"NAME"`
-	Keys      string `help:"YAML file that maps API keys to tenants. Without it everybody is the tenant default." placeholder:"FILE"`
+	Listen    string   `default:"127.0.0.1:8080" help:"Address and port to serve on."`
+	ModelName string   `help:"What requests call the model (default: that of its file)." placeholder:"NAME"`
+	Keys      fileName `help:"YAML file that maps API keys to tenants. Without it everybody is the tenant default." placeholder:"FILE"`
 
 	Model modelFlags `embed:""`
 	Pools poolFlags  `embed:"" group:"Pools and window"`
@@ -107,7 +107,7 @@ type system struct {
 func (c *serveCmd) assemble(log *slog.Logger) (_ *system, err error) {
 	var keys *gateway.Keys
 	if c.Keys != "" {
-		if keys, err = gateway.LoadKeys(c.Keys); err != nil {
+		if keys, err = gateway.LoadKeys(string(c.Keys)); err != nil {
 			return nil, refused{err}
 		}
 	}
@@ -125,8 +125,12 @@ func (c *serveCmd) assemble(log *slog.Logger) (_ *system, err error) {
 	if err != nil {
 		return nil, refused{err}
 	}
-	return newSystem(loaded, guarded(loaded.engine), limits, layout, systemOptions{
+	sys, err := newSystem(loaded, guarded(loaded.engine), limits, layout, systemOptions{
 		name: c.ModelName, keys: keys, log: log, keepOnFree: !c.Pools.ClearOnFree, maxBody: c.Bound.MaxBody})
+	if err != nil {
+		return nil, refused{err} // the machine does not give what the limits need
+	}
+	return sys, nil
 }
 
 // systemOptions are what a system has beside its model and limits.
@@ -170,11 +174,15 @@ func newSystem(l *loaded, g guards, limits bulkhead.Limits, layout bulkhead.Layo
 
 // limits are the limits of the flags, with auto worked out, checked against each other.
 func (c *serveCmd) limits(info engine.Info, layout bulkhead.Layout) (bulkhead.Limits, error) {
+	if err := c.Bound.check(); err != nil {
+		return bulkhead.Limits{}, err
+	}
 	window := bulkhead.Tokens(c.Pools.Window)
 	if window == 0 {
 		window = info.Window
 	}
-	sizes := sizePools(c.Pools.PrefillPool, c.Pools.DecodePool, freeMemory(), layout, window, c.Bound.Running)
+	free, known := freeMemory()
+	sizes := sizePools(c.Pools.PrefillPool, c.Pools.DecodePool, free, layout, window, c.Bound.Running)
 	l := bulkhead.Limits{
 		Window: window, ModelWindow: info.Window,
 		PrefillPool: sizes.prefill, DecodePool: sizes.decode, PageTokens: layout.PageTokens,
@@ -184,15 +192,13 @@ func (c *serveCmd) limits(info engine.Info, layout bulkhead.Layout) (bulkhead.Li
 	if c.Pools.Window == 0 {
 		l.Window = l.FitWindow()
 	}
-	switch {
-	case c.Bound.MaxBody < 1:
-		return l, fmt.Errorf("--max-body %d: must be at least 1", c.Bound.MaxBody)
-	case c.Bound.RequestTimeout < 0:
-		return l, fmt.Errorf("--request-timeout %v: must be 0 (none) or more", c.Bound.RequestTimeout)
-	case c.Bound.DrainTimeout < 0:
-		return l, fmt.Errorf("--drain-timeout %v: must be 0 or more", c.Bound.DrainTimeout)
+	if err := l.Check(); err != nil {
+		return l, err
 	}
-	return l, l.Check()
+	if known {
+		return l, sizes.checkMemory(free, layout)
+	}
+	return l, nil
 }
 
 func describe(name string, info engine.Info) gateway.Model {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// samples are values for flags that are not their defaults. A new flag needs one here.
+var samples = map[string]string{
+	"listen": "127.0.0.1:9", "model-name": "harbor", "keys": "keys.yaml", "log-format": "json", "log-level": "WARN",
+	"model": "file.gguf", "threads": "3", "kernels": "go",
+	"window": "96", "prefill-pool": "128", "decode-pool": "auto", "page-tokens": "64", "clear-on-free": "false",
+	"running": "5", "queue": "6", "queue-tenant": "7", "chunk": "8", "request-timeout": "90s", "drain-timeout": "1m30s",
+	"max-body": "1000", "json": "true", "type": "Q8_0", "quick": "true", "rounds": "2", "contexts": "64", "clients": "2",
+	"against": "llama.cpp", "oracle": "dir", "prompt": "9", "decode": "10",
+}
+
+// Every flag of every command means the same on the command line, in the environment and in the file, and does something.
+func TestFlagsEnvironmentAndFileAgree(t *testing.T) {
+	var c cli
+	commands := newParser(&c, io.Discard, io.Discard, nil).Model.Leaves(true)
+	if len(commands) < 5 {
+		t.Fatal("commands are missing", len(commands))
+	}
+	for _, command := range commands {
+		var base []string
+		for n := command; n.Type == kong.CommandNode; n = n.Parent {
+			base = append([]string{n.Name}, base...)
+		}
+		for _, p := range command.Positional {
+			base = append(base, p.Name)
+		}
+		for _, group := range command.AllFlags(true) {
+			for _, flag := range group {
+				switch flag.Name {
+				case "help", "version", "config":
+					continue
+				}
+				checkFlag(t, base, flag)
+			}
+		}
+	}
+}
+
+func checkFlag(t *testing.T, base []string, flag *kong.Flag) {
+	value, ok := samples[flag.Name]
+	if !ok {
+		t.Errorf("%v: --%s has no sample here", base, flag.Name)
+		return
+	}
+	if flag.Name != "type" && base[len(base)-1] == "out" { // model convert needs one
+		base = append(base[:len(base):len(base)], "--type=F32")
+	}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(flag.Name+": "+value+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	byFlag := parsed(t, append(base[:len(base):len(base)], "--"+flag.Name+"="+value))
+	byFile := parsed(t, append(base[:len(base):len(base)], "--config="+file))
+	t.Setenv(flag.Envs[0], value)
+	byEnv := parsed(t, base)
+	os.Unsetenv(flag.Envs[0])
+	if !reflect.DeepEqual(byFlag, byFile) || !reflect.DeepEqual(byFlag, byEnv) {
+		t.Errorf("%v --%s: by flag %+v, by file %+v, by environment %+v", base, flag.Name, byFlag, byFile, byEnv)
+	}
+	if flag.Required || value == flag.Default {
+		return
+	}
+	if reflect.DeepEqual(byFlag, parsed(t, base)) {
+		t.Errorf("%v --%s=%s changes nothing", base, flag.Name, value)
+	}
+}
+
+// parsed is what the command of args is told.
+func parsed(t *testing.T, args []string) any {
+	t.Helper()
+	var c cli
+	ctx, err := newParser(&c, io.Discard, io.Discard, nil).Parse(args)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return ctx.Selected().Target.Interface()
+}
