@@ -12,6 +12,7 @@ import (
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/engine/algebra"
 	"github.com/bulkhead-llm/bulkhead/handoff"
+	"github.com/bulkhead-llm/bulkhead/internal/invariant"
 	"github.com/bulkhead-llm/bulkhead/kv"
 )
 
@@ -284,7 +285,11 @@ func TestDamageAnywhere(t *testing.T) {
 	total, harmed, gossip := map[bulkhead.Reason]int{}, 0, 0
 	for seed := range uint64(4 * *seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			s := newSim(t, seed, []float64{0, 0.002, 0.02}[seed%3])
+			harm := []float64{0, 0.002, 0.02}[seed%3]
+			if invariant.Costly { // it takes a free page that is not clear for a bug
+				harm = 0
+			}
+			s := newSim(t, seed, harm)
 			s.lies = seed%4 == 3
 			s.run(3000)
 			for r, n := range s.ends {
@@ -295,7 +300,7 @@ func TestDamageAnywhere(t *testing.T) {
 	}
 	t.Logf("%d times damaged, %d untrue messages; ends %v", harmed, gossip, total)
 	for _, r := range []bulkhead.Reason{bulkhead.Stopped, bulkhead.Length, bulkhead.Violated, bulkhead.Aborted, bulkhead.Refused, bulkhead.Failed} {
-		if total[r] == 0 {
+		if total[r] == 0 && !invariant.Costly {
 			t.Errorf("nobody ended as %v: the test shows less than it says", r)
 		}
 	}
