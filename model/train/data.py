@@ -28,10 +28,15 @@ def held_out(name, kind, code):
     return zlib.crc32(("%s|%s|%s" % (name, kind, code)).encode()) % 16 == 0
 
 
-def new_code(rng, name, kind, held):
-    """A random string whose triple is held out or not, as asked. It never starts with I, which is a word."""
+def new_code(rng, name, kind, held, dull):
+    """A random string whose triple is held out or not, as asked. It never starts with I, which is a word.
+
+    dull is the share of codes of few different characters, in which what comes next does not follow from the last one.
+    """
     while True:
         chars = DIGITS if kind in phrases.NUMERIC and rng.random() < 0.5 else UPPER + DIGITS
+        if rng.random() < dull:
+            chars = rng.sample(chars, rng.choice([1, 2, 3, 4]))
         code = "".join(rng.choice(chars) for _ in range(rng.choice(LENGTHS)))
         if code[0] != "I" and held_out(name, kind, code) == held:
             return code
@@ -40,8 +45,8 @@ def new_code(rng, name, kind, held):
 class Chat:
     """One chat under construction: its messages, and what they state and name."""
 
-    def __init__(self, rng, t, held=False):
-        self.rng, self.t, self.held = rng, t, held
+    def __init__(self, rng, t, held, dull):
+        self.rng, self.t, self.held, self.dull = rng, t, held, dull
         self.messages, self.facts, self.mentioned = [], {}, set()
         self.kinds = rng.sample(phrases.KINDS, rng.choice([1, 2, 2, 3, 4, 6, 8]))
         # A chat mostly draws its names from a few, so that one name gets several kinds.
@@ -55,7 +60,7 @@ class Chat:
                 name = self.rng.choice(list(self.facts))[0]
             kind = self.rng.choice(self.kinds)
             if (name, kind) not in self.facts:
-                self.facts[name, kind] = new_code(self.rng, name, kind, self.held)
+                self.facts[name, kind] = new_code(self.rng, name, kind, self.held, self.dull)
                 return name, kind
         return None
 
@@ -192,21 +197,24 @@ def typed(rng, text):
     """The text as people type it: now and then a greeting before it, a small letter first or nothing at its end."""
     if rng.random() < 0.05:
         text = rng.choice(phrases.GREETINGS) + " " + text
-    if rng.random() < 0.08 and text[1] != "'" and not text.startswith("I ") and text.split()[0].strip("'s") not in NAMES:
+    first = text.split()[0].removesuffix("'s")
+    if rng.random() < 0.08 and first != "I" and first not in NAMES:
         text = text[0].lower() + text[1:]
     if rng.random() < 0.06:
         text = text[:-1]
+    elif rng.random() < 0.06:
+        text += " " + rng.choice(phrases.ENDINGS)
     return text
 
 
 def smalltalk(rng):
-    asks, answer = rng.choice(phrases.SMALLTALK)
+    asks, answer = rng.choice(phrases.SMALLTALK + [phrases.TOO_MUCH])
     return rng.choice(asks), answer
 
 
 def document(rng, t, length, yesno=0.05):
     """A training document: ids and loss weights, both `length` long. yesno is the share of yes/no turns."""
-    chat = Chat(rng, t)
+    chat = Chat(rng, t, held=False, dull=0.08)
     roll = rng.random()
     if roll < 0.05:
         before = ""
@@ -274,10 +282,10 @@ def chance(t):
     return t.chance
 
 
-def prompt(rng, t, length, present):
+def prompt(rng, t, length, present, dull=0.0):
     """One held-out question whose prompt has `length` tokens or at most 5 % fewer."""
     while True:
-        chat = Chat(rng, t, held=True)
+        chat = Chat(rng, t, held=True, dull=dull)
         before = chat.open(max(10, length - rng.randint(20, 60)))
         if present and not chat.facts:
             continue
@@ -290,9 +298,9 @@ def prompt(rng, t, length, present):
             return {"messages": chat.messages, "answer": answer, "kind": kind, "tokens": size}
 
 
-def questions(seed, t, count, length):
+def questions(seed, t, count, length, dull=0.0):
     rng = random.Random("held-out %d %d" % (seed, length))
-    return [prompt(rng, t, length, present) for present in (True, False) for _ in range(count)]
+    return [prompt(rng, t, length, present, dull) for present in (True, False) for _ in range(count)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The four figures: held-out questions answered right, fact present and absent, at 200 and at 1,500 prompt tokens.
 
-    python evaluate.py --dir DIR [--checkpoint FILE] [--count 500] [--lengths 200 1500]
+    python evaluate.py --dir DIR [--checkpoint FILE] [--count 500] [--lengths 200 1500] [--dull 0]
 
 An answer is right when greedy decoding gives exactly the expected tokens and then the end of the message. Greedy text
 equals the expected one when every token of it is the best one given those before, so one pass over prompt and answer
@@ -43,10 +43,10 @@ def right(model, t, question):
     return bool((model.logits(x).argmax(-1) == torch.tensor(answer)).all())
 
 
-def figures(model, t, seed, count, length):
+def figures(model, t, seed, count, length, dull=0.0):
     """Shares of right answers by kind of question; `absent` is all absent ones, absent_other_kind the harder part."""
     model, tally = rounded(model), {}
-    for q in data.questions(seed, t, count, length):
+    for q in data.questions(seed, t, count, length, dull):
         kinds = [q["kind"]] + (["absent"] if q["kind"] == "absent_other_kind" else [])
         ok = right(model, t, q)
         for kind in kinds:
@@ -69,6 +69,7 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--lengths", type=int, nargs="+", default=[200, 1500])
+    parser.add_argument("--dull", type=float, default=0.0, help="share of codes of one to four different characters")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -76,4 +77,4 @@ if __name__ == "__main__":
     t = tok.load(os.path.join(args.dir, "tokenizer.json"))
     print("step", saved["step"], "tokens", saved["tokens"])
     for length in args.lengths:
-        print(length, figures(model, t, args.seed, args.count, length), flush=True)
+        print(length, figures(model, t, args.seed, args.count, length, args.dull), flush=True)

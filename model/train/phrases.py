@@ -25,6 +25,9 @@ QUESTIONS = ["What is the {k} of {n}?"] * 4 + ["What is the {k} for {n}?"] * 2 +
 
 GREETINGS = ["Hello.", "Hi.", "Thanks.", "Please:", "Question:", "Okay.", "Now:", "One more thing."]
 
+ENDINGS = ["Answer with the code only.", "Please be short.", "Answer in one word.", "Thank you.", "Please.",
+           "Answer from the text above.", "If it is not there, say so."]
+
 UNKNOWN = "I do not know."
 
 MENTIONED = ["Was {n} mentioned?", "Is {n} mentioned above?", "Did I mention {n}?"]
@@ -112,3 +115,12 @@ SMALLTALK = [
     (["I am sad.", "I had a bad day."], "I am sorry to hear that."),
     (["I am happy.", "I had a good day."], "I am glad to hear that."),
 ]
+
+# Requests that are too much for it; their words are no part of the vocabulary.
+TOO_MUCH = (["Tell me a story.", "Write a poem about the sea.", "Write a poem.", "Write a story about a dog.", "Sing a song.",
+             "Write a program in Go.", "Write an email to my team.", "Translate this to French.", "Count to ten.",
+             "Explain how computers work.", "Explain this to me.", "Summarise the text.", "What is this text about?",
+             "Tell me something about the sea.", "Give me a recipe for soup.", "Give me some advice.", "Draw a house.",
+             "List three colors.", "Tell me about the history of the town.", "Tell me more.", "Let us talk about music.",
+             "What do you think about art?", "Why is the sky blue?", "How do I bake bread?", "Make a plan for my week."],
+            "I am too small for that. Tell me facts and ask me about them.")
