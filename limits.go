@@ -73,6 +73,9 @@ func (l Limits) Admit(r Request) (Admitted, *Refusal) {
 		return Admitted{}, Refuse(CodeInvalid, "prompt", "the prompt is empty: at least one token is needed")
 	case r.MaxTokens < 0:
 		return Admitted{}, Refuse(CodeInvalid, "max_tokens", "max_tokens is %d: must be at least 1", r.MaxTokens)
+	case l.Window < 2: // Check refused this at start; pages that were set aside since have left the pools
+		return Admitted{}, Refuse(CodeUnavailable, "", "the KV pools hold no window any more, since pages were set aside after integrity violations; "+
+			"the server must be restarted")
 	case n >= l.Window:
 		return Admitted{}, l.tooLong(r, n, fmt.Sprintf("your prompt has %d tokens, which leaves no room for an answer; "+
 			"shorten it to %d tokens or fewer", n, l.Window-1))

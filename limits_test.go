@@ -37,6 +37,16 @@ func TestAdmitBorders(t *testing.T) {
 	}
 }
 
+// Pools of which nothing is left refuse every request, and do not tell clients to send less.
+func TestNoWindowLeft(t *testing.T) {
+	for window := range Tokens(2) {
+		_, ref := testLimits(window).Admit(Request{Prompt: make([]Token, 1)})
+		if ref == nil || ref.Code != CodeUnavailable {
+			t.Errorf("window %d: %v", window, ref)
+		}
+	}
+}
+
 // What is admitted fits the window and both pools, whatever the limits.
 func TestAdmittedFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

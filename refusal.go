@@ -18,6 +18,7 @@ const (
 	CodeContextLength Code = "context_length_exceeded" // prompt plus max_tokens is over the window
 	CodeBusy          Code = "rate_limit_exceeded"     // the tenant's or the worker's queue is full
 	CodeDraining      Code = "server_draining"         // shutting down
+	CodeUnavailable   Code = "service_unavailable"     // too much of the pools was set aside to serve anything
 	CodeDeadline      Code = "deadline_exceeded"       // the request's own deadline passed in a queue
 	CodeInternal      Code = "internal_error"          // a worker failed
 )

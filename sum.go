@@ -70,6 +70,24 @@ func (s *Lines) Fold(h int) Sum {
 	return Sum(t * HeadWeight(h))
 }
 
+// FoldGroups is what n*len(groups) lines count in the sum of head h, where groups[g] took every len(groups)-th line from
+// line g on, n of each, as kernels do whose lines are columns. Line t of group g is line t*G+g of the whole, so i in the
+// definition is G*t + g, and t times line t is n*A - B of the group, as in Fold. The groups' own N is not looked at.
+func FoldGroups(groups []Lines, n, h int) Sum {
+	var t uint64
+	count := uint64(len(groups))
+	for j := range 4 {
+		var a, later, b uint64 // of all groups: A, g times A, and B
+		for g := range groups {
+			a += groups[g].A[j]
+			later += uint64(g) * groups[g].A[j]
+			b += groups[g].B[j]
+		}
+		t += a*sumA[j] + (count*(uint64(n)*a-b)+later)*sumB[j]
+	}
+	return Sum(t * HeadWeight(h))
+}
+
 // SumK is the sum of the filled blocks of one layer's K, by the definition. It is what kernels are tested against.
 func (l Layout) SumK(page []byte, layer, filled int) Sum {
 	sum := FilledTerm(filled)

@@ -58,6 +58,23 @@ func TestSumExtends(t *testing.T) {
 	})
 }
 
+// Lines that are taken as columns fold to what they fold to taken in order.
+func TestFoldGroups(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		groups := make([]Lines, rapid.IntRange(1, 8).Draw(t, "groups"))
+		n, h := rapid.IntRange(0, 40).Draw(t, "lines"), rapid.IntRange(0, 5).Draw(t, "head")
+		data := rapid.SliceOfN(rapid.Byte(), n*len(groups)*LineBytes, n*len(groups)*LineBytes).Draw(t, "data")
+		var whole Lines
+		whole.Add(data)
+		for i := range n * len(groups) {
+			groups[i%len(groups)].Add(data[i*LineBytes:][:LineBytes])
+		}
+		if got, want := FoldGroups(groups, n, h), whole.Fold(h); got != want {
+			t.Fatalf("columns fold to %v, lines to %v", got, want)
+		}
+	})
+}
+
 // Every single flipped bit of a filled slot changes the sum, and so does every swap of two slots that differ.
 func TestSumDetects(t *testing.T) {
 	l := Layout{Layers: 1, KVHeads: 2, HeadSize: 16, PageTokens: 32}

@@ -70,7 +70,7 @@ func TestFailures(t *testing.T) {
 		bulkhead.CodeInvalid: 400, bulkhead.CodeUnsupported: 400, bulkhead.CodeForbidden: 400, bulkhead.CodeContextLength: 400,
 		bulkhead.CodeUnauthorized: 401, bulkhead.CodeNotFound: 404, CodeNoRoute: 404, CodeNoMethod: 405, CodeSlow: 408,
 		CodeTooLarge: 413, CodeMediaType: 415, bulkhead.CodeBusy: 429, bulkhead.CodeInternal: 500, CodeViolation: 500,
-		bulkhead.CodeDraining: 503, bulkhead.CodeDeadline: 504, "never heard of": 500,
+		bulkhead.CodeDraining: 503, bulkhead.CodeUnavailable: 503, bulkhead.CodeDeadline: 504, "never heard of": 500,
 	}
 	for code, status := range want {
 		got, body := Failure(bulkhead.Refuse(code, "", "why"))

@@ -59,6 +59,7 @@ var statuses = map[bulkhead.Code]struct {
 	bulkhead.CodeBusy:          {http.StatusTooManyRequests, typeRate, false},
 	bulkhead.CodeInternal:      {http.StatusInternalServerError, typeServer, false},
 	CodeViolation:              {http.StatusInternalServerError, "kv_integrity_violation", true},
+	bulkhead.CodeUnavailable:   {http.StatusServiceUnavailable, typeServer, true},
 	bulkhead.CodeDraining:      {http.StatusServiceUnavailable, typeServer, false},
 	bulkhead.CodeDeadline:      {http.StatusGatewayTimeout, typeServer, true},
 }

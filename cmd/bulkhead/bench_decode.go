@@ -17,12 +17,12 @@ const stepsPerRound = 16
 // decode times decode steps of a batch at a depth. The KV is not computed but made of random numbers and sealed like any
 // other, since its values do not matter and computing 8,192 tokens for every sequence takes minutes.
 func (c *benchGuardsCmd) decode(e *engine.Engine, context, rounds int) (guardRatios, error) {
-	on, err := newBatch(e, guarded(e), c.Clients, context, (rounds+1)*stepsPerRound)
+	on, err := newBatch(e, guarded(e), e.Layout(c.PageTokens), c.Clients, context, (rounds+1)*stepsPerRound)
 	if err != nil {
 		return guardRatios{}, err
 	}
 	defer on.free()
-	off, err := newBatch(e, unguarded(e), c.Clients, context, (rounds+1)*stepsPerRound)
+	off, err := newBatch(e, unguarded(e), e.Layout(c.PageTokens), c.Clients, context, (rounds+1)*stepsPerRound)
 	if err != nil {
 		return guardRatios{}, err
 	}
@@ -75,8 +75,7 @@ type batch struct {
 	free    func()
 }
 
-func newBatch(e *engine.Engine, g guards, sequences, context, steps int) (*batch, error) {
-	layout := e.Layout(32)
+func newBatch(e *engine.Engine, g guards, layout bulkhead.Layout, sequences, context, steps int) (*batch, error) {
 	pages := sequences * layout.Pages(bulkhead.Tokens(context+steps))
 	arena, free, err := mem.Alloc(pages * layout.PageBytes())
 	if err != nil {

@@ -11,19 +11,21 @@ import (
 
 type benchGuardsCmd struct {
 	benchFlags
-	Contexts []int `default:"128,2048,8192" help:"Tokens of context to measure at. The model need not know so long a window: what it answers does not matter here."`
-	Clients  int   `default:"8" help:"Sequences that decode at once, and clients of the server."`
+	Contexts   []int `default:"128,2048,8192" help:"Tokens of context to measure at. The model need not know so long a window: what it answers does not matter here."`
+	PageTokens int   `default:"32" enum:"16,32,64,128,256,512" help:"Tokens of a page."`
+	Clients    int   `default:"8" help:"Sequences that decode at once, and clients of the server."`
 }
 
 // guardsResult is what the benchmark prints: at each context two ratios of guards on over guards off.
 type guardsResult struct {
-	Model    string          `json:"model"`
-	Weights  string          `json:"weights"`
-	Kernels  string          `json:"kernels"`
-	Threads  int             `json:"threads"`
-	Clients  int             `json:"clients"`
-	Rounds   int             `json:"rounds"`
-	Contexts []contextResult `json:"contexts"`
+	Model      string          `json:"model"`
+	Weights    string          `json:"weights"`
+	Kernels    string          `json:"kernels"`
+	Threads    int             `json:"threads"`
+	PageTokens int             `json:"page_tokens"`
+	Clients    int             `json:"clients"`
+	Rounds     int             `json:"rounds"`
+	Contexts   []contextResult `json:"contexts"`
 }
 
 type contextResult struct {
@@ -63,7 +65,7 @@ func (c *benchGuardsCmd) Run(s *streams) error {
 	defer l.engine.Close()
 	info := l.engine.Info()
 	result := guardsResult{Model: l.name, Weights: info.Quantization, Kernels: info.Kernels, Threads: info.Threads,
-		Clients: c.Clients, Rounds: c.rounds(12, 6)}
+		PageTokens: c.PageTokens, Clients: c.Clients, Rounds: c.rounds(12, 6)}
 	for _, n := range c.Contexts {
 		at := contextResult{Context: n}
 		if at.Decode, err = c.decode(l.engine, n, result.Rounds); err != nil {
@@ -82,8 +84,8 @@ func (c *benchGuardsCmd) Run(s *streams) error {
 }
 
 func (r guardsResult) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s, %s kernels, %d threads, %d clients, %d rounds; guards on over off, median (least to most)\n",
-		r.Model, r.Weights, r.Kernels, r.Threads, r.Clients, r.Rounds)
+	fmt.Fprintf(w, "%s, %s, %s kernels, %d threads, pages of %d tokens, %d clients, %d rounds; guards on over off, median (least to most)\n",
+		r.Model, r.Weights, r.Kernels, r.Threads, r.PageTokens, r.Clients, r.Rounds)
 	for _, c := range r.Contexts {
 		for _, row := range []struct {
 			what string

@@ -25,7 +25,7 @@ const (
 // a common beginning, which is in the cache after the first round, so that decoding is most of the time: that is where
 // guards could cost.
 func (c *benchGuardsCmd) server(l *loaded, tokens, rounds int) (guardRatios, error) {
-	on, err := newLoad(l, guarded(l.engine), c.Clients, tokens)
+	on, err := newLoad(l, guarded(l.engine), c.PageTokens, c.Clients, tokens)
 	if err != nil {
 		return guardRatios{}, err
 	}
@@ -37,7 +37,7 @@ func (c *benchGuardsCmd) server(l *loaded, tokens, rounds int) (guardRatios, err
 	defer shared.Close()
 	other := *l
 	other.engine = shared
-	off, err := newLoad(&other, unguarded(shared), c.Clients, tokens)
+	off, err := newLoad(&other, unguarded(shared), c.PageTokens, c.Clients, tokens)
 	if err != nil {
 		return guardRatios{}, err
 	}
@@ -64,8 +64,8 @@ type load struct {
 	bodies [][]byte
 }
 
-func newLoad(l *loaded, g guards, clients, tokens int) (*load, error) {
-	layout := l.engine.Layout(32)
+func newLoad(l *loaded, g guards, pageTokens, clients, tokens int) (*load, error) {
+	layout := l.engine.Layout(pageTokens)
 	window := bulkhead.Tokens(tokens + answerPerRound)
 	pool := bulkhead.Tokens(layout.Pages(window)*(clients+1)) * bulkhead.Tokens(layout.PageTokens)
 	limits := bulkhead.Limits{Window: window, ModelWindow: window, PrefillPool: pool, DecodePool: pool, PageTokens: layout.PageTokens,

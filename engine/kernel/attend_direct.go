@@ -77,29 +77,7 @@ func (s *Set) mixDirect(sp *Span, scratch *Scratch, parts []part, run func(*line
 		a.a = scratch.score[p.at:][:before+p.keys]
 		run(a)
 		if guarded && p.filled > 0 {
-			whole := joinGroups(sums, p.filled)
-			sp.SumV[p.page] += whole.Fold(sp.Head)
+			sp.SumV[p.page] += bulkhead.FoldGroups(sums, p.filled, sp.Head)
 		}
 	}
-}
-
-// joinGroups is the running sum over n*len(groups) lines taken in order, from those of every len(groups)-th line each.
-//
-// Line t of group g is line t*G+g of nG. In B of the group it weighs n-t, in B of the whole nG-(t*G+g) = G*(n-t) - g. So B
-// of the whole is G times the sum of the groups' B, less g times A of each group g.
-func joinGroups(groups []bulkhead.Lines, n int) (whole bulkhead.Lines) {
-	whole.N = n * len(groups)
-	var later [4]uint64 // sum over groups of g times A: A of the last group is in it G-1 times, of the first not at all
-	for g := len(groups) - 1; g >= 0; g-- {
-		group := &groups[g]
-		for j := range later {
-			later[j] += whole.A[j]
-			whole.A[j] += group.A[j]
-			whole.B[j] += group.B[j]
-		}
-	}
-	for j := range later {
-		whole.B[j] = uint64(len(groups))*whole.B[j] - later[j]
-	}
-	return whole
 }
