@@ -181,7 +181,7 @@ func (s *sim) come() {
 	}
 	stream, refusal := s.Submit(s.admit(q))
 	if refusal != nil { // the pools have shrunk
-		if refusal.Code != bulkhead.CodeContextLength || s.harmed == 0 {
+		if refusal.Code != bulkhead.CodeContextLength && refusal.Code != bulkhead.CodeUnavailable || s.harmed == 0 {
 			s.t.Errorf("refusal %v", refusal)
 		}
 		return

@@ -114,13 +114,19 @@ func TestBugsEndTheProcess(t *testing.T) {
 
 func buggy(t *testing.T, name string) {
 	l := limitsFor(256, 512, 512)
-	p, err := NewPair(Config{Runner: liar{newModel(), bugs[name]}, Layout: layout, Limits: l, EOS: []bulkhead.Token{eos}})
+	both := make(chan struct{}) // requests have been submitted: no step before, else the bug comes first
+	bug := func(work []engine.Work, results []engine.Result, step func()) {
+		<-both
+		bugs[name](work, results, step)
+	}
+	p, err := NewPair(Config{Runner: liar{newModel(), bug}, Layout: layout, Limits: l, EOS: []bulkhead.Token{eos}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{Pair: p, t: t}
 	first, second := request("acme", words(40, 1), 200), request("bolt", words(41, 2), 200)
 	a, b := r.start(first), r.start(second)
+	close(both)
 	for i, s := range []*Stream{a, b} {
 		tokens, end := read(t, s)
 		want, _ := r.reference([]bulkhead.Request{first, second}[i])
