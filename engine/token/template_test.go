@@ -81,7 +81,8 @@ func TestTemplateRenderings(t *testing.T) {
 	if err := json.Unmarshal(testdata.Read(t, "templates", "cases.json"), &cases); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(testdata.Read(t, "templates", "ref.json"), &reference); err != nil {
+	ref, now := testdata.Renderings(t)
+	if err := json.Unmarshal(ref, &reference); err != nil {
 		t.Fatal(err)
 	}
 	tok := markTokenizer(t)
@@ -92,7 +93,7 @@ func TestTemplateRenderings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := tmpl.Render(cases[which].Messages, RenderOptions{AddGenerationPrompt: true, Tools: cases[which].Tools})
+		p, err := tmpl.Render(cases[which].Messages, RenderOptions{AddGenerationPrompt: true, Tools: cases[which].Tools, Now: now})
 		if strings.HasPrefix(want, "ERR ") {
 			if err == nil {
 				t.Errorf("%s: got %q, want the error %q", name, p, want)

@@ -5,8 +5,10 @@ package testdata
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // Env names the variable that points at the fixtures when they are not beside the checkout.
@@ -49,4 +51,24 @@ func Read(t testing.TB, elem ...string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+var today = regexp.MustCompile(`Today Date: (\d\d [A-Z][a-z]{2} \d{4})`)
+
+// Renderings is templates/ref.json and a clock that stands on the day on which it was made: some templates write the date. It
+// is the latest date in there, since others have one of their own that has passed.
+func Renderings(t testing.TB) (ref []byte, now func() time.Time) {
+	t.Helper()
+	ref = Read(t, "templates", "ref.json")
+	var made time.Time
+	for _, m := range today.FindAllSubmatch(ref, -1) {
+		day, err := time.Parse("02 Jan 2006", string(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if day.After(made) {
+			made = day
+		}
+	}
+	return ref, func() time.Time { return made }
 }

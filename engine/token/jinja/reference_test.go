@@ -16,7 +16,8 @@ func TestReferenceRenderings(t *testing.T) {
 	if err := json.Unmarshal(testdata.Read(t, "templates", "cases.json"), &cases); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(testdata.Read(t, "templates", "ref.json"), &reference); err != nil {
+	ref, now := testdata.Renderings(t)
+	if err := json.Unmarshal(ref, &reference); err != nil {
 		t.Fatal(err)
 	}
 	if len(reference) != 51 {
@@ -33,7 +34,7 @@ func TestReferenceRenderings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := tmpl.Render(v.(*Dict).values, Options{})
+			got, err := tmpl.Render(v.(*Dict).values, Options{Now: now})
 			if wantErr, refused := strings.CutPrefix(want, "ERR "); refused {
 				var raised *Raised
 				var failed *Error
