@@ -174,7 +174,7 @@ func TestEverythingEnds(t *testing.T) {
 		}
 		setBacks += len(p.setBack)
 	})
-	if setBacks == 0 {
+	if setBacks == 0 && !testing.Short() { // of twenty draws none may have one
 		t.Error("no request was ever set back: the test shows nothing")
 	}
 }
