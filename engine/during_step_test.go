@@ -43,14 +43,14 @@ func TestPageReplacedDuringAStep(t *testing.T) {
 	seq.Release()
 
 	inTime, late := 0, 0
-	for try := range 60 {
+	for try := 0; try < 60 || inTime == 0 && try < 1200; try++ { // more on a machine that is too busy for its timers
 		seq := s.begin(tokens, 1)
 		if rest := tokens[seq.Len():]; len(rest) > 0 {
 			s.step(engine.Work{Seq: seq, Tokens: rest})
 		}
 		at := []int{0, 40, len(own) - 1}[try%3]
 		page, done := seq.Pages()[at], make(chan struct{})
-		time.AfterFunc(took*time.Duration(try)/60, func() {
+		time.AfterFunc(took*time.Duration(try%60)/60, func() {
 			copy(page, others[at])
 			close(done)
 		})
@@ -76,6 +76,6 @@ func TestPageReplacedDuringAStep(t *testing.T) {
 	}
 	t.Logf("a step takes about %v; %d were found in the step, %d came too late to be read", took, inTime, late)
 	if inTime == 0 {
-		t.Skip("no page was replaced in time, on a machine that is too busy: the test shows nothing")
+		t.Error("no page was replaced in time: the test shows nothing")
 	}
 }

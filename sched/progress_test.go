@@ -139,7 +139,7 @@ func drawPair(t *rapid.T) (*pair, []*request) {
 // Whatever the requests, in pools from exactly what the largest needs, everything ends, once, and all pages are back.
 func TestEverythingEnds(t *testing.T) {
 	setBacks := 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		p, all := drawPair(t)
 		pages, decodePages := p.free, p.pool.free
 		turns, work := 0, 0
@@ -173,8 +173,11 @@ func TestEverythingEnds(t *testing.T) {
 			t.Error("the oldest was set back")
 		}
 		setBacks += len(p.setBack)
-	})
-	if setBacks == 0 && !testing.Short() { // of twenty draws none may have one
+	}
+	for round := 0; round == 0 || setBacks == 0 && round < 20; round++ { // few draws may have no set-back
+		rapid.Check(t, check)
+	}
+	if setBacks == 0 {
 		t.Error("no request was ever set back: the test shows nothing")
 	}
 }
