@@ -27,7 +27,19 @@ func (c *benchGuardsCmd) decode(e *engine.Engine, context, rounds int) (guardRat
 		return guardRatios{}, err
 	}
 	defer off.free()
-	for round := -1; round < rounds; round++ { // the first is to warm up
+	return inRounds(rounds, on, off)
+}
+
+// side is one of the two that are compared.
+type side interface {
+	round() error
+	forget() // drops the rounds so far
+	rounds() measured
+}
+
+// inRounds lets both sides have their turn in each round. One round more goes before, to warm up and fill caches.
+func inRounds(rounds int, on, off side) (guardRatios, error) {
+	for round := -1; round < rounds; round++ {
 		if err := inTurn(round, on.round, off.round); err != nil {
 			return guardRatios{}, err
 		}
@@ -36,7 +48,7 @@ func (c *benchGuardsCmd) decode(e *engine.Engine, context, rounds int) (guardRat
 			off.forget()
 		}
 	}
-	return compareGuards(on.measured, off.measured), nil
+	return compareGuards(on.rounds(), off.rounds()), nil
 }
 
 // measured is what one side took, round by round.
@@ -45,8 +57,9 @@ type measured struct {
 	gaps      [][]time.Duration // between tokens
 }
 
-// forget drops the rounds so far.
 func (m *measured) forget() { *m = measured{} }
+
+func (m *measured) rounds() measured { return *m }
 
 func compareGuards(on, off measured) guardRatios {
 	p99 := func(m measured) (byRound []float64, all float64) {

@@ -42,16 +42,7 @@ func (c *benchGuardsCmd) server(l *loaded, tokens, rounds int) (guardRatios, err
 		return guardRatios{}, err
 	}
 	defer off.close()
-	for round := -1; round < rounds; round++ { // the first fills the caches
-		if err := inTurn(round, on.round, off.round); err != nil {
-			return guardRatios{}, err
-		}
-		if round < 0 {
-			on.forget()
-			off.forget()
-		}
-	}
-	return compareGuards(on.measured, off.measured), nil
+	return inRounds(rounds, on, off)
 }
 
 // load is a system that listens, and its clients.
