@@ -30,6 +30,7 @@ const (
 	Violated                   // a page was not the request's own
 	Aborted                    // the client left
 	Failed                     // a fault of the worker's own
+	HandedOver                 // at a prefill worker alone: decode has proven and committed every page
 )
 
 func (r Reason) String() string {
@@ -46,6 +47,8 @@ func (r Reason) String() string {
 		return "aborted"
 	case Failed:
 		return "failed"
+	case HandedOver:
+		return "handed_over"
 	}
 	return "unknown"
 }

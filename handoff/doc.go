@@ -38,6 +38,7 @@ const (
 	Stop                    // source: there will be no more; answer with an end
 	Commit                  // target: every page is proven
 	Abandon                 // target: everything is fenced; Page is one that could not be proven, or -1
+	Lost                    // the carrier, to either side: the connection is closed and nothing of the room is read or written any more
 )
 
 func (k Kind) String() string {
@@ -50,6 +51,8 @@ func (k Kind) String() string {
 		return "commit"
 	case Abandon:
 		return "abandon"
+	case Lost:
+		return "lost"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -60,6 +63,9 @@ type Message struct {
 	Kind  Kind
 	Pages int // with Offer
 	Page  int // with Abandon
+
+	Why  *bulkhead.End // with Stop: how the request ended at the source
+	Text string        // with Lost: what happened, for logs
 }
 
 // Outcome is how a room ended.

@@ -36,6 +36,7 @@ type Identities struct {
 const (
 	pageLabel   = "bulkhead/page/1"
 	domainLabel = "bulkhead/domain/1"
+	claimLabel  = "bulkhead/claim/1"
 )
 
 // NewIdentities derives the key of a domain. Fingerprint is the model's, over everything that decides what its KV is.
@@ -78,4 +79,17 @@ func (ids *Identities) Next(parent bulkhead.Identity, tokens []bulkhead.Token) b
 	ids.mac.Reset()
 	ids.mac.Write(msg)
 	return bulkhead.Identity(ids.mac.Sum(ids.out[:0])[:16])
+}
+
+// Claim is what a target shows to be served a room (see handoff.Claim): a keyed hash over the room and all tokens of the
+// request's prompt.
+func (ids *Identities) Claim(room bulkhead.Room, prompt []bulkhead.Token) [16]byte {
+	msg := binary.LittleEndian.AppendUint64([]byte(claimLabel), uint64(room))
+	msg = binary.LittleEndian.AppendUint32(msg, uint32(len(prompt)))
+	for _, t := range prompt {
+		msg = binary.LittleEndian.AppendUint32(msg, uint32(t))
+	}
+	ids.mac.Reset()
+	ids.mac.Write(msg)
+	return [16]byte(ids.mac.Sum(ids.out[:0])[:16])
 }
