@@ -24,13 +24,13 @@ type Reason int
 
 // The reasons. Each request ends for exactly one.
 const (
-	Stopped  Reason = iota + 1 // the model's end of sequence or one of the request's StopIDs: End.StopToken, which no event carries
-	Length                     // MaxTokens are out
-	Refused                    // End.Refusal says why: its deadline passed, or the worker is draining
-	Violated                   // a page was not the request's own
-	Aborted                    // the client left
-	Failed                     // a fault of the worker's own
-	HandedOver                 // at a prefill worker alone: decode has proven and committed every page
+	Stopped    Reason = iota + 1 // the model's end of sequence or one of the request's StopIDs: End.StopToken, which no event carries
+	Length                       // MaxTokens are out
+	Refused                      // End.Refusal says why: its deadline passed, or the worker is draining
+	Violated                     // a page was not the request's own
+	Aborted                      // the client left
+	Failed                       // a fault of the worker's own
+	HandedOver                   // at a prefill worker alone: decode has proven and committed every page
 )
 
 func (r Reason) String() string {

@@ -11,8 +11,9 @@ import (
 // Violated or Failed, under the request's id: the gateway tells the client no more than that.
 type Backend interface {
 	// Submit takes an admitted request, or refuses it: a queue is full, the workers are draining, or they hold to other
-	// limits than the gateway knew.
-	Submit(bulkhead.Admitted) (Stream, *bulkhead.Refusal)
+	// limits than the gateway knew. ctx carries what a worker put in front of the gateway; its end means nothing here: a
+	// client that leaves is told of by Leave.
+	Submit(context.Context, bulkhead.Admitted) (Stream, *bulkhead.Refusal)
 	// Limits are those of the workers now. The gateway admits by them.
 	Limits() bulkhead.Limits
 }

@@ -17,7 +17,7 @@ type submission struct {
 func (g *Gateway) submit(a *admission) (*submission, *bulkhead.Refusal) {
 	s := &submission{admission: a}
 	for _, adm := range a.choices {
-		stream, ref := g.cfg.Backend.Submit(adm)
+		stream, ref := g.cfg.Backend.Submit(a.r.Context(), adm)
 		if ref != nil {
 			s.leave()
 			return nil, a.named(ref)

@@ -36,7 +36,7 @@ func NewBackend(limits bulkhead.Limits) *Backend {
 func (b *Backend) Limits() bulkhead.Limits { return b.limits }
 
 // Submit takes a request.
-func (b *Backend) Submit(a bulkhead.Admitted) (gateway.Stream, *bulkhead.Refusal) {
+func (b *Backend) Submit(_ context.Context, a bulkhead.Admitted) (gateway.Stream, *bulkhead.Refusal) {
 	r := a.Request()
 	if b.Refuse != nil {
 		if ref := b.Refuse(r); ref != nil {

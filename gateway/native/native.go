@@ -2,6 +2,8 @@
 package native
 
 import (
+	"context"
+
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/gateway"
 	"github.com/bulkhead-llm/bulkhead/worker"
@@ -13,7 +15,7 @@ type Backend struct{ *worker.Pair }
 var _ gateway.Backend = Backend{}
 
 // Submit hands an admitted request to the pair.
-func (b Backend) Submit(a bulkhead.Admitted) (gateway.Stream, *bulkhead.Refusal) {
+func (b Backend) Submit(_ context.Context, a bulkhead.Admitted) (gateway.Stream, *bulkhead.Refusal) {
 	s, refusal := b.Pair.Submit(a)
 	if refusal != nil {
 		return nil, refusal
