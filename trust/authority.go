@@ -118,8 +118,12 @@ type Grant struct {
 
 // Issue writes a node's directory, which must not be there yet, with a key of its own.
 func (a *Authority) Issue(dir string, g Grant) error {
-	if err := g.check(a); err != nil {
+	if err := g.Check(); err != nil {
 		return err
+	}
+	if g.NotAfter.After(a.cert.NotAfter) {
+		return fmt.Errorf("a certificate until %s would outlive its authority, which ends at %s: ask for fewer days, or make a new authority",
+			g.NotAfter.Format(time.DateOnly), a.cert.NotAfter.Format(time.DateOnly))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -141,7 +145,8 @@ func (a *Authority) Issue(dir string, g Grant) error {
 	})
 }
 
-func (g Grant) check(a *Authority) error {
+// Check refuses roles, names and hosts that are none.
+func (g Grant) Check() error {
 	if err := g.Subject.check(); err != nil {
 		return err
 	}
@@ -149,10 +154,6 @@ func (g Grant) check(a *Authority) error {
 		if err := CheckHost(h); err != nil {
 			return err
 		}
-	}
-	if g.NotAfter.After(a.cert.NotAfter) {
-		return fmt.Errorf("a certificate until %s would outlive its authority, which ends at %s: ask for fewer days, or make a new authority",
-			g.NotAfter.Format(time.DateOnly), a.cert.NotAfter.Format(time.DateOnly))
 	}
 	return nil
 }
