@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -104,6 +102,31 @@ func sample(line string) (name string, labels map[string]string, value int, ok b
 	return name, labels, int(v), true
 }
 
+// Totals are the pages of each worker's pool, to be compared with at the end.
+func (c *Cluster) Totals(ctx context.Context) (map[*Node]int, error) {
+	total := make(map[*Node]int)
+	for _, n := range c.Workers {
+		b, err := c.Books(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		total[n] = b.Total()
+	}
+	return total, nil
+}
+
+// Settled waits until nothing of a request is left on any worker, for at most so long.
+func (c *Cluster) Settled(ctx context.Context, total map[*Node]int, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, n := range c.Workers {
+		if err := c.Settle(ctx, n, total[n]); err != nil {
+			return fmt.Errorf("nothing is asked any more, and %w", err)
+		}
+	}
+	return nil
+}
+
 // Settle waits until the worker's books are settled, and reports what is not by then.
 func (c *Cluster) Settle(ctx context.Context, n *Node, total int) error {
 	for {
@@ -123,36 +146,16 @@ func (c *Cluster) Settle(ctx context.Context, n *Node, total int) error {
 
 // Ready waits until the node answers GET /health with 200.
 func (c *Cluster) Ready(ctx context.Context, n *Node) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	return n.Process().await(ctx, func() error {
-		_, err := c.get(ctx, n, "/health")
-		return err
-	})
+	return AwaitHealth(ctx, n.Process(), c.clients[n.Role], c.url(n))
 }
 
-// mostBytes is the most that is read of an answer of a worker.
-const mostBytes = 16 << 20
+// What a node may take to answer, and how much of its answer is read.
+const (
+	askLimit  = 5 * time.Second
+	mostBytes = 16 << 20
+)
 
 // get asks a node itself.
 func (c *Cluster) get(ctx context.Context, n *Node, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", c.scheme(n)+"://"+n.Addr()+path, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes))
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s%s: HTTP %d: %s", n.Addr(), path, resp.StatusCode, body)
-	}
-	return string(body), nil
+	return fetch(ctx, c.clients[n.Role], c.url(n)+path)
 }

@@ -73,8 +73,8 @@ type Cluster struct {
 	Workers []*Node
 	Gateway *Node // nil with NoGateway
 
-	cfg    Config
-	client *http.Client // for the workers' HTTP servers
+	cfg     Config
+	clients map[Role]*http.Client // for the nodes' HTTP servers
 }
 
 // startLimit is how long a process may take from its start until it answers.
@@ -94,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
-	if c.client, err = c.workerClient(); err != nil {
+	if c.clients, err = c.nodeClients(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -206,7 +206,7 @@ func (c *Cluster) Nodes() []*Node {
 }
 
 // URL is where clients ask: the gateway's.
-func (c *Cluster) URL() string { return "http://" + c.Gateway.Addr() }
+func (c *Cluster) URL() string { return c.url(c.Gateway) }
 
 // Drain asks every process to end, the gateway first, and reports those that did not do so by themselves with exit code 0.
 func (c *Cluster) Drain(limit time.Duration) error {
@@ -228,8 +228,8 @@ func (c *Cluster) Close() {
 			p.Kill()
 		}
 	}
-	if c.client != nil {
-		c.client.CloseIdleConnections()
+	for _, client := range c.clients {
+		client.CloseIdleConnections()
 	}
 }
 

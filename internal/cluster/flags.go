@@ -2,14 +2,13 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/bulkhead-llm/bulkhead/trust"
 )
 
 // args are the command line of a node, without the binary.
@@ -42,40 +41,45 @@ func (c *Cluster) scheme(n *Node) string {
 	return "http"
 }
 
+// url is where a node's HTTP server is.
+func (c *Cluster) url(n *Node) string { return c.scheme(n) + "://" + n.Addr() }
+
+// observer is the name that this program has in the cluster, as an operator.
+const observer = "observer"
+
 func (c *Cluster) certDir(name string) string { return filepath.Join(c.cfg.Dir, "tls", name) }
 
 // certify makes the CA and a certificate for every node.
 func (c *Cluster) certify(ctx context.Context) error {
-	args := []string{"certs", "--dir", filepath.Join(c.cfg.Dir, "tls")}
+	args := []string{"certs", "--out", filepath.Join(c.cfg.Dir, "tls")}
 	for _, n := range c.Nodes() {
-		args = append(args, n.Name)
+		args = append(args, string(n.Role)+"/"+n.Name+"@"+n.Host)
 	}
+	args = append(args, "operator/"+observer)
 	if out, err := exec.CommandContext(ctx, c.cfg.Binary, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("bulkhead certs: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// workerClient asks the workers what a gateway asks them, with a gateway's certificate where they want one.
-func (c *Cluster) workerClient() (*http.Client, error) {
-	transport := &http.Transport{MaxIdleConnsPerHost: 2}
+// nodeClients ask the nodes of each role, with an operator's certificate where they want one.
+func (c *Cluster) nodeClients() (map[Role]*http.Client, error) {
+	clients := map[Role]*http.Client{Gateway: {Transport: &http.Transport{}}}
+	var node *trust.Node
 	if c.cfg.TLS {
-		dir := c.certDir(c.Gateway.Name)
-		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
-		if err != nil {
+		var err error
+		if node, err = trust.Load(c.certDir(observer), slog.New(slog.DiscardHandler)); err != nil {
 			return nil, err
 		}
-		pem, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
-		if err != nil {
-			return nil, err
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, errors.New("cluster: ca.crt holds no certificate")
-		}
-		transport.TLSClientConfig = &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS13}
 	}
-	return &http.Client{Transport: transport}, nil
+	for _, role := range []Role{Prefill, Decode} {
+		transport := &http.Transport{}
+		if node != nil {
+			transport.TLSClientConfig = node.ClientTLS(trust.Role(role), "")
+		}
+		clients[role] = &http.Client{Transport: transport}
+	}
+	return clients, nil
 }
 
 // goBuild builds the command into binary.

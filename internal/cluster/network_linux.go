@@ -46,16 +46,15 @@ const (
 const ownNamespace = "BULKHEAD_CLUSTER_NAMESPACE"
 
 // InOwnNamespace reports whether the program is in a network namespace of its own. Where it is not, it runs the program
-// again in one, with the same arguments, and gives its exit code.
-func InOwnNamespace() (inside bool, code int, err error) {
+// again in one, with these arguments, and gives its exit code.
+func InOwnNamespace(args []string) (inside bool, code int, err error) {
 	if os.Getenv(ownNamespace) != "" {
 		return true, 0, nil
 	}
-	code, err = againInNamespace(os.Args[1:])
+	code, err = againInNamespace(args)
 	return false, code, err
 }
 
-// againInNamespace runs the program again with these arguments, in a network namespace of its own.
 func againInNamespace(args []string) (code int, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -13,6 +13,11 @@ type Place struct {
 	launcher *launcher
 }
 
+// InOwnNamespace fails: there are no network namespaces here.
+func InOwnNamespace([]string) (inside bool, code int, err error) {
+	return false, 0, errors.New("cluster: network namespaces need Linux")
+}
+
 // NewNetwork fails: there are no network namespaces here.
 func NewNetwork() (*Network, error) { return nil, errors.New("cluster: network namespaces need Linux") }
 
