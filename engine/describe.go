@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/engine/gguf"
+	"github.com/bulkhead-llm/bulkhead/engine/parallel"
 )
 
 // Describe says what Info would say of a model file, without loading its weights: for a gateway, which needs the tokenizer
@@ -28,4 +30,18 @@ func Describe(f *gguf.File) (Info, error) {
 	}
 	info.Params, info.Quantization = l.params, l.quantization()
 	return info, nil
+}
+
+// Fingerprint is the one that Info would have, by hashing the weights where they lie: the file is read once, and nothing of
+// it is kept in memory. Of a file without tensors there is none.
+func Fingerprint(f *gguf.File, threads int, progress func(done, total int64)) ([sha256.Size]byte, error) {
+	name, _, err := readSpec(f)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	w := newLoading(&loader{file: f}, f, progress)
+	pool := parallel.New(Options{Threads: threads}.threads())
+	defer pool.Close()
+	pool.Run(w, len(w.tasks), 1)
+	return w.fingerprint(f, name), nil
 }

@@ -26,6 +26,10 @@ func TestDescribeAgreesWithLoad(t *testing.T) {
 	}
 	defer e.Close()
 	want := e.Info()
+	print, err := engine.Fingerprint(f, 2, nil)
+	if err != nil || print != want.Fingerprint {
+		t.Errorf("fingerprint %x, loaded %x, %v", print, want.Fingerprint, err)
+	}
 	want.Fingerprint, want.Kernels, want.Threads, want.WeightBytes = [32]byte{}, "", 0, 0
 	if got != want {
 		t.Errorf("described %+v, loaded %+v", got, want)
