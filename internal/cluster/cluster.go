@@ -89,10 +89,12 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if err := c.plan(); err != nil {
 		return nil, err
 	}
+	credentials := c.share
 	if cfg.TLS {
-		if err := c.certify(ctx); err != nil {
-			return nil, err
-		}
+		credentials = func() error { return c.certify(ctx) }
+	}
+	if err := credentials(); err != nil {
+		return nil, err
 	}
 	if c.clients, err = c.nodeClients(); err != nil {
 		return nil, err

@@ -2,9 +2,12 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -24,8 +27,11 @@ func (c *Cluster) args(n *Node) []string {
 			args = append(args, "--"+string(w.Role), c.scheme(w)+"://"+w.Addr())
 		}
 	}
-	if c.cfg.TLS {
+	switch {
+	case c.cfg.TLS:
 		args = append(args, "--tls-dir", c.certDir(n.Name))
+	case n.Role != Gateway:
+		args = append(args, "--secret-file", c.secretPath())
 	}
 	if n.Role == Gateway {
 		return append(args, c.cfg.GatewayFlags...)
@@ -60,6 +66,15 @@ func (c *Cluster) certify(ctx context.Context) error {
 		return fmt.Errorf("bulkhead certs: %w\n%s", err, out)
 	}
 	return nil
+}
+
+func (c *Cluster) secretPath() string { return filepath.Join(c.cfg.Dir, "secret.key") }
+
+// share makes the secret that workers without certificates have in common.
+func (c *Cluster) share() error {
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	return os.WriteFile(c.secretPath(), []byte(hex.EncodeToString(secret)+"\n"), 0o600)
 }
 
 // nodeClients ask the nodes of each role, with an operator's certificate where they want one.
