@@ -146,7 +146,7 @@ func (c *Cluster) Settle(ctx context.Context, n *Node, total int) error {
 
 // Ready waits until the node answers GET /health with 200.
 func (c *Cluster) Ready(ctx context.Context, n *Node) error {
-	return AwaitHealth(ctx, n.Process(), c.clients[n.Role], c.url(n))
+	return AwaitHealth(ctx, n.Process(), c.clients[n.Role], c.url(n), "/health")
 }
 
 // What a node may take to answer, and how much of its answer is read.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,6 +69,14 @@ func againInNamespace(args []string) (code int, err error) {
 	if err := here.do(cmd.Start); err != nil {
 		return 0, fmt.Errorf("a network namespace of its own (this needs root): %w", err)
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM) // it ends in order, and this program after it
+	defer func() { signal.Stop(signals); close(signals) }()
+	go func() {
+		for sig := range signals {
+			_ = cmd.Process.Signal(sig)
+		}
+	}()
 	err = cmd.Wait()
 	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
 		return e.ExitCode(), nil
@@ -96,11 +105,16 @@ func (w *Network) Add(name string) (*Place, error) {
 	}
 	n := len(w.places) + 2
 	p := &Place{Name: name, IP: subnet + strconv.Itoa(n), port: "port" + strconv.Itoa(n)}
+	// The bridge's namespace is named by a thread that never leaves it: the process's first thread may be a place's.
+	var thread int
+	if err := here.do(func() error { thread = unix.Gettid(); return nil }); err != nil {
+		return nil, err
+	}
 	p.launcher = newLauncher(func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 	w.places = append(w.places, p)
 	err := run(p.launcher,
 		"link set lo up",
-		"link add eth0 type veth peer name "+p.port+" netns "+strconv.Itoa(os.Getpid()),
+		"link add eth0 type veth peer name "+p.port+" netns "+strconv.Itoa(thread),
 		"addr add "+p.IP+"/24 dev eth0",
 		"link set eth0 up")
 	if err != nil {

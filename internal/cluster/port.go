@@ -28,3 +28,6 @@ func freePort(host string, given map[int]bool) (int, error) {
 	}
 	return 0, errors.New("cluster: no free port in 1000 tries")
 }
+
+// FreePort is a port of host for something that is started beside the cluster.
+func FreePort(host string) (int, error) { return freePort(host, map[int]bool{}) }

@@ -29,19 +29,19 @@ func Serve(ctx context.Context, binary, dir string, flags ...string) (*Server, e
 		return nil, err
 	}
 	s := &Server{URL: "http://" + addr, Process: p}
-	if err := AwaitHealth(ctx, p, http.DefaultClient, s.URL); err != nil {
+	if err := AwaitHealth(ctx, p, http.DefaultClient, s.URL, "/health"); err != nil {
 		p.Kill()
 		return nil, err
 	}
 	return s, nil
 }
 
-// AwaitHealth waits until GET /health at the URL gives 200, or the process behind it has ended.
-func AwaitHealth(ctx context.Context, p *Process, client *http.Client, url string) error {
+// AwaitHealth waits until GET of the path gives 200, or the process behind it has ended.
+func AwaitHealth(ctx context.Context, p *Process, client *http.Client, url, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	return p.await(ctx, func() error {
-		_, err := fetch(ctx, client, url+"/health")
+		_, err := fetch(ctx, client, url+path)
 		return err
 	})
 }

@@ -71,30 +71,52 @@ func (c Counts) String() string {
 // Compare asks each question, in the given order, by so many clients at once, and stops at the first answer that is not the
 // one wanted.
 func Compare(ctx context.Context, client *http.Client, url string, questions []Question, want []*Answer, order []int, clients int) (Counts, error) {
+	var counts Counts
+	err := Each(ctx, client, url, questions, order, clients, func(i int, a *Answer, err error) error {
+		if err == nil {
+			err = differs(a, want[i])
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", questions[i].Name, err)
+		}
+		counts.Count(a)
+		return nil
+	})
+	return counts, err
+}
+
+// differs is Differs as an error.
+func differs(a, want *Answer) error {
+	if d := a.Differs(want); d != "" {
+		return errors.New(d)
+	}
+	return nil
+}
+
+// Each asks each question, in the given order, by so many clients at once, and has every answer judged, one at a time. It stops
+// at the first error of the judge.
+func Each(ctx context.Context, client *http.Client, url string, questions []Question, order []int, clients int,
+	judge func(i int, a *Answer, err error) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)
 	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		counts Counts
+		wg sync.WaitGroup
+		mu sync.Mutex
 	)
 	for range clients {
 		wg.Go(func() {
 			for i := range next {
 				a, err := questions[i].limited(ctx, client, url)
-				if err == nil {
-					if d := a.Differs(want[i]); d != "" {
-						err = errors.New(d)
-					}
+				mu.Lock()
+				if ctx.Err() == nil {
+					err = judge(i, a, err)
 				}
+				mu.Unlock()
 				if err != nil {
-					cancel(fmt.Errorf("%s: %w", questions[i].Name, err))
+					cancel(err)
 					return
 				}
-				mu.Lock()
-				counts.Count(a)
-				mu.Unlock()
 			}
 		})
 	}
@@ -108,5 +130,5 @@ func Compare(ctx context.Context, client *http.Client, url string, questions []Q
 	}
 	close(next)
 	wg.Wait()
-	return counts, context.Cause(ctx)
+	return context.Cause(ctx)
 }

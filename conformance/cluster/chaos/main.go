@@ -70,6 +70,9 @@ func (o *options) main() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if err := cluster.EndWithParent(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+	}
 	fmt.Printf("chaos: seed %d\n", o.seed)
 	if err := o.run(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "chaos: WRONG: %v\nchaos: seed %d; logs are in %s\n", err, o.seed, o.dir)

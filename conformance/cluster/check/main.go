@@ -45,6 +45,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if err := cluster.EndWithParent(); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster-check:", err)
+	}
 	if err := o.run(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "cluster-check: WRONG: %v\ncluster-check: logs are in %s\n", err, o.dir)
 		os.Exit(1)
