@@ -24,6 +24,10 @@ type Config struct {
 	TLS      *tls.Config
 	PeerName func(tls.ConnectionState) (string, error) // with TLS: the name that the peer's certificate proves
 
+	// Plaintext allows other hosts without TLS. Without either, pages stay on this one: a source listens on loopback only,
+	// and a target dials nobody else, whatever it is told.
+	Plaintext bool
+
 	Limits       Limits
 	SharedMemory bool // offer pages through memory to peers of the same host
 	Log          *slog.Logger

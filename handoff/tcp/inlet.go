@@ -93,6 +93,9 @@ func (in *Inlet) linkTo(source handoff.Peer, id bulkhead.Room) (*link, *wire.Err
 	switch {
 	case in.closed:
 		return nil, wire.Errorf(wire.CodeClosing, "the worker is shutting down")
+	case !in.cfg.mayReach(source.Addr):
+		return nil, wire.Errorf(wire.CodeNetwork, "the prefill worker at %s is not on loopback, and this worker has no certificates: "+
+			"give both a TLS directory, or allow plaintext explicitly", source.Addr)
 	case len(in.rooms) >= limits.Rooms:
 		return nil, wire.Errorf(wire.CodeLimit, "%d rooms are entered, at most %d (Rooms)", len(in.rooms)+1, limits.Rooms)
 	}

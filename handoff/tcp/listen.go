@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
@@ -12,9 +13,14 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Serve takes connections until the listener or the outlet is closed; then it gives nil. It closes the listener.
+// Serve takes connections until the listener or the outlet is closed; then it gives nil. It closes the listener. One that other
+// hosts can reach is refused where there is neither TLS nor Plaintext.
 func (o *Outlet) Serve(l net.Listener) error {
 	defer func() { _ = l.Close() }()
+	if addr := l.Addr(); addr.Network() == "tcp" && !o.cfg.mayReach(addr.String()) {
+		return fmt.Errorf("handoff: %v can be reached from other hosts, and this worker has no certificates: "+
+			"listen on loopback, give it a TLS directory, or allow plaintext explicitly", addr)
+	}
 	if !o.listen(l) {
 		return nil
 	}
