@@ -24,7 +24,7 @@ func (c *Cluster) args(n *Node) []string {
 		args = append(args, "--name", n.Name)
 	case Gateway:
 		for _, w := range c.Workers {
-			args = append(args, "--"+string(w.Role), c.scheme(w)+"://"+w.Addr())
+			args = append(args, "--"+string(w.Role), w.Name+"="+c.url(w))
 		}
 	}
 	switch {

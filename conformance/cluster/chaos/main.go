@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -112,12 +113,18 @@ func (o *options) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// workerFlags make pools that hold a few requests, so that some are set back, and ends that come soon.
-var workerFlags = []string{"--window", "1024", "--running", "8", "--page-tokens", "16", "--drain-timeout", "3s"}
+// The flags make pools that hold a few requests, so that some are set back, and a patience that is short beside the damage.
+var (
+	commonFlags = []string{"--window", "1024", "--running", "8", "--page-tokens", "16"}
+	workerFlags = append(slices.Clone(commonFlags), "--pool", "4096", "--drain-timeout", "3s",
+		"--handoff-stall-timeout", "3s", "--handoff-write-timeout", "3s")
+	gatewayFlags = []string{"--first-token-timeout", "15s", "--idle-timeout", "5s", "--hold-timeout", "10s", "--generate-timeout", "5s",
+		"--breaker-backoff-limit", "5s"}
+)
 
 // reference is what every answer must be.
 func (o *options) reference(ctx context.Context, questions []ask.Question, keys string) ([]*ask.Answer, error) {
-	s, err := cluster.Serve(ctx, o.binary, o.dir, append(workerFlags, "--keys", keys)...)
+	s, err := cluster.Serve(ctx, o.binary, o.dir, append(slices.Clone(commonFlags), "--keys", keys)...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +144,7 @@ func (o *options) reference(ctx context.Context, questions []ask.Question, keys 
 // damage runs the load and the monkey, heals, and looks at what is left.
 func (o *options) damage(ctx context.Context, rng *rand.Rand, questions []ask.Question, want []*ask.Answer, keys string) error {
 	config := cluster.Config{Binary: o.binary, Dir: o.dir, Prefill: 2, Decode: 2, TLS: o.tls || o.netns,
-		WorkerFlags: append(workerFlags, "--pool", "4096"), GatewayFlags: []string{"--keys", keys}}
+		WorkerFlags: workerFlags, GatewayFlags: append(slices.Clone(gatewayFlags), "--keys", keys)}
 	if o.netns {
 		network, err := cluster.NewNetwork()
 		if err != nil {
