@@ -41,7 +41,7 @@ var controlHeaders = []string{
 // authenticate finds the tenant by the key in Authorization.
 func (g *Gateway) authenticate(c *call, need access) *bulkhead.Refusal {
 	if g.cfg.Keys == nil {
-		c.setTenant(bulkhead.Tenant{Name: defaultTenant, Domain: defaultTenant})
+		c.setTenant(g.cfg.Tenant(c.r))
 		return nil
 	}
 	if need == anybody {

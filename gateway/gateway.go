@@ -21,7 +21,8 @@ type Config struct {
 	Text    Text
 	Model   Model
 	Version string
-	Keys    *Keys // nil: everybody is the tenant "default"
+	Keys    *Keys                               // nil: see Tenant
+	Tenant  func(*http.Request) bulkhead.Tenant // who sends a request where there are no Keys; nil: everybody is "default"
 	Log     *slog.Logger
 
 	Registry *prometheus.Registry // what /metrics shows; the gateway adds its own. nil: a new one
@@ -76,7 +77,10 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
 	}
-	if cfg.Keys == nil {
+	if cfg.Keys == nil && cfg.Tenant == nil {
+		cfg.Tenant = func(*http.Request) bulkhead.Tenant {
+			return bulkhead.Tenant{Name: defaultTenant, Domain: defaultTenant}
+		}
 		cfg.Log.Warn("no --keys file: every client is the tenant \"" + defaultTenant + "\"")
 	}
 	sum := sha256.Sum256(cfg.Model.Fingerprint[:])

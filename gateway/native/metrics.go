@@ -55,9 +55,22 @@ func (t *Timings) Ended(string, bulkhead.End, time.Duration) {}
 
 // Collect registers what a pair's snapshot says: the pages of both pools by state, what waits and runs, and its counters.
 // A snapshot is taken once for each scrape, so the figures of one scrape agree.
-func Collect(r prometheus.Registerer, pair *worker.Pair) { r.MustRegister(collector{pair}) }
+func Collect(r prometheus.Registerer, pair *worker.Pair) {
+	r.MustRegister(collector{pair, []worker.Side{worker.Prefill, worker.Decode}})
+}
 
-type collector struct{ pair *worker.Pair }
+// CollectSide does it for one worker alone.
+func CollectSide(r prometheus.Registerer, w Books, side worker.Side) {
+	r.MustRegister(collector{w, []worker.Side{side}})
+}
+
+// Books is a pair, or one of its workers.
+type Books interface{ Snapshot() worker.Snapshot }
+
+type collector struct {
+	books Books
+	sides []worker.Side
+}
 
 var (
 	descPages    = desc("bulkhead_pages", "Pages of a pool by state.", "worker", "state")
@@ -79,26 +92,28 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the figures of one snapshot.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.pair.Snapshot()
+	s := c.books.Snapshot()
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
-	for side, use := range map[worker.Side]worker.PoolUse{worker.Prefill: s.Prefill, worker.Decode: s.Decode} {
+	k := s.Counters
+	for _, side := range c.sides {
+		use, rows, steps := s.Prefill, k.PrefillRows, k.PrefillSteps
+		if side == worker.Decode {
+			use, rows, steps = s.Decode, k.DecodeRows, k.DecodeSteps
+		}
 		for state, n := range map[string]int{"free": use.Free, "cached": use.Cached, "live": use.Live,
 			"quarantined": use.Quarantined, "set_aside": use.SetAside} {
 			send(descPages, prometheus.GaugeValue, float64(n), side.String(), state)
 		}
+		send(descRows, prometheus.CounterValue, float64(rows), side.String())
+		send(descSteps, prometheus.CounterValue, float64(steps), side.String())
 	}
 	for state, n := range map[string]int{"waiting": s.Waiting, "prefilling": s.Prefilling,
 		"handing_over": s.HandingOver, "running": s.Running} {
 		send(descRequests, prometheus.GaugeValue, float64(n), state)
 	}
-	k := s.Counters
 	send(descSetBacks, prometheus.CounterValue, float64(k.SetBacks))
-	send(descRows, prometheus.CounterValue, float64(k.PrefillRows), worker.Prefill.String())
-	send(descRows, prometheus.CounterValue, float64(k.DecodeRows), worker.Decode.String())
-	send(descSteps, prometheus.CounterValue, float64(k.PrefillSteps), worker.Prefill.String())
-	send(descSteps, prometheus.CounterValue, float64(k.DecodeSteps), worker.Decode.String())
 	send(descPulled, prometheus.CounterValue, float64(k.HandoffPages))
 	send(descBytes, prometheus.CounterValue, float64(k.HandoffBytes))
 	for reason, n := range k.Ended {
