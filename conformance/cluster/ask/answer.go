@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -44,6 +46,30 @@ func (f *Failure) String() string {
 
 // Tokens is how many tokens the answer has, by its usage or else by its log-probabilities.
 func (a *Answer) Tokens() int { return max(a.Completion, 0) }
+
+// number is one with a fraction, as log-probabilities are written.
+var number = regexp.MustCompile(`-?\d+\.\d+(e-?\d+)?`)
+
+// Rounded is the answer with its log-probabilities to the precision of a float32, which is what they are.
+func (a *Answer) Rounded() *Answer {
+	r := *a
+	r.Choices = make(map[int]*Choice)
+	for i, c := range a.Choices {
+		to := *c
+		to.Logprobs = nil
+		for _, token := range c.Logprobs {
+			to.Logprobs = append(to.Logprobs, number.ReplaceAllStringFunc(token, func(text string) string {
+				f, err := strconv.ParseFloat(text, 32)
+				if err != nil {
+					return text
+				}
+				return strconv.FormatFloat(f, 'g', -1, 32)
+			}))
+		}
+		r.Choices[i] = &to
+	}
+	return &r
+}
 
 // choice is the one of an index.
 func (a *Answer) choice(index int) *Choice {

@@ -115,3 +115,20 @@ func TestDiffers(t *testing.T) {
 		}
 	}
 }
+
+// The last digit of a double is lost in rounding, and nothing that a float32 holds is.
+func TestRounded(t *testing.T) {
+	answer := func(logprob string) *Answer {
+		a, err := answerOf(t, 200, plain, strings.Replace(whole, "-0.25", logprob, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Rounded()
+	}
+	if d := answer("-0.0018404396250844").Differs(answer("-0.0018404396250844002")); d != "" {
+		t.Error(d)
+	}
+	if answer("-0.0018404396250844").Differs(answer("-0.0018404398")) == "" {
+		t.Error("another float32 is taken for the same")
+	}
+}
