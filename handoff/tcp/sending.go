@@ -103,7 +103,6 @@ func (s *serving) written(well bool) {
 	for i, x := range s.hand {
 		s.hand[i] = send{}
 		x.e.writing--
-		s.pulls--
 		s.flight -= int64(len(x.data))
 		s.o.tally.page(len(x.data), x.slot >= 0, well)
 		told = told || x.e.ending != nil

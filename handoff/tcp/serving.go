@@ -17,8 +17,7 @@ type serving struct {
 	entries map[bulkhead.Room]*entry
 	offers  []*entry    // whose target is to be told of more pages
 	sends   queue[send] // pages that were pulled, in order
-	flight  int64       // bytes that were pulled and have not gone out
-	pulls   int         // pages
+	flight  int64       // bytes that were pulled and that the writer has not returned from
 	ring    *ring       // nil: pages go by the stream
 
 	hand []send // the writer's: what it is writing
@@ -157,15 +156,15 @@ func (s *serving) pull(id bulkhead.Room, first, count int) error {
 		return wire.Errorf(wire.CodeProtocol, "PULL of room %v, which was not entered or has ended", id)
 	case count > l.PullRun:
 		return wire.Errorf(wire.CodeLimit, "PULL of %d pages, at most %d (PullRun)", count, l.PullRun)
-	case s.pulls+count > l.Pulls:
-		return wire.Errorf(wire.CodeLimit, "%d pages are pulled and have not gone out, at most %d (Pulls)", s.pulls+count, l.Pulls)
-	case s.flight+bytes > l.InFlight:
-		return wire.Errorf(wire.CodeLimit, "%d bytes are pulled and have not gone out, at most %d (InFlight)", s.flight+bytes, l.InFlight)
+	case s.sends.len()+count > l.Pulls:
+		return wire.Errorf(wire.CodeLimit, "%d pages are pulled and wait, at most %d (Pulls)", s.sends.len()+count, l.Pulls)
+	case s.waiting()+bytes > l.InFlight:
+		return wire.Errorf(wire.CodeLimit, "%d bytes are pulled and wait, at most %d (InFlight)", s.waiting()+bytes, l.InFlight)
 	}
 	if err := e.pull(first, count); err != nil {
 		return err
 	}
-	s.pulls, s.flight = s.pulls+count, s.flight+bytes
+	s.flight += bytes
 	s.o.tally.InFlight += bytes
 	for i := first; i < first+count; i++ {
 		s.sends.push(send{e: e, page: i, data: e.room.pages[i], slot: -1})
@@ -173,6 +172,10 @@ func (s *serving) pull(id bulkhead.Room, first, count int) error {
 	s.wake()
 	return nil
 }
+
+// waiting is how many bytes are pulled and not in the writer's hands. What is in them does not count against the target: it
+// has a page, and asks for the next, before the write of it has returned here.
+func (s *serving) waiting() int64 { return int64(s.sends.len()) * int64(s.mine.PageBytes) }
 
 // end takes a COMMIT or an ABANDON.
 func (s *serving) end(m handoff.Message) error {
