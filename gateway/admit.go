@@ -16,6 +16,9 @@ type admission struct {
 
 // admit asks the limits. Its refusals name the counts and the limit, and no worker has heard of the request.
 func (g *Gateway) admit(c *counted) (*admission, *bulkhead.Refusal) {
+	if ref := g.checkReady(); ref != nil {
+		return nil, ref
+	}
 	limits := g.cfg.Backend.Limits()
 	if ref := c.checkChoices(limits); ref != nil {
 		return nil, ref

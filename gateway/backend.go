@@ -18,6 +18,12 @@ type Backend interface {
 	Limits() bulkhead.Limits
 }
 
+// Readier is a Backend whose workers can be out of reach as a whole.
+type Readier interface {
+	// Ready is nil where requests can be answered, and else what each of them is told. /health says it too.
+	Ready() *bulkhead.Refusal
+}
+
 // Stream is the answer to one submitted request. It has one reader.
 type Stream interface {
 	// Next waits for the next event; false when ctx is done, or after the End.

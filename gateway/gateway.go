@@ -119,3 +119,11 @@ func (g *Gateway) checkDraining() *bulkhead.Refusal {
 	ref.RetryAfter = min(max(g.cfg.Backend.Limits().DrainTimeout, time.Second), 30*time.Second)
 	return ref
 }
+
+// checkReady asks a backend whose workers can be elsewhere whether there are any.
+func (g *Gateway) checkReady() *bulkhead.Refusal {
+	if b, ok := g.cfg.Backend.(Readier); ok {
+		return b.Ready()
+	}
+	return nil
+}

@@ -80,9 +80,12 @@ func (g *Gateway) serverInfo(c *call) *bulkhead.Refusal {
 	return nil
 }
 
-// health is GET /health: 200 while requests are taken, 503 while the server drains.
+// health is GET /health: 200 while requests are taken, 503 while the server drains or has no workers.
 func (g *Gateway) health(c *call) *bulkhead.Refusal {
 	if ref := g.checkDraining(); ref != nil {
+		return ref
+	}
+	if ref := g.checkReady(); ref != nil {
 		return ref
 	}
 	c.row.failed(c.json(http.StatusOK, struct {
