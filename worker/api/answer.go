@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -13,15 +12,12 @@ import (
 	"github.com/bulkhead-llm/bulkhead/sglang"
 )
 
-// errLeft says that whoever asked has gone: there is nobody to tell.
-var errLeft = errors.New("the client left")
-
 // answerPrefill waits for the outcome and then answers. Nothing is written before, so the status is the truth.
 func (a *API) answerPrefill(p *reply, r *http.Request, g *generation) *bulkhead.Refusal {
 	for {
 		e, ok := g.stream.Next(r.Context())
 		if !ok {
-			return nil // gone: the deferred Leave tells the worker
+			return g.gone(r) // the deferred Leave tells the worker
 		}
 		if e.End == nil {
 			return a.broken(g, "a token of a prefill worker")
@@ -43,7 +39,7 @@ func (a *API) answerDecode(p *reply, r *http.Request, g *generation) *bulkhead.R
 		e, ok := g.stream.Next(r.Context())
 		switch {
 		case !ok:
-			return nil
+			return g.gone(r)
 		case e.End != nil:
 			if ref := w.end(e.End); ref != nil {
 				return ref
@@ -57,25 +53,33 @@ func (a *API) answerDecode(p *reply, r *http.Request, g *generation) *bulkhead.R
 			g.stream.Leave()
 			continue // the End follows, and has the counts
 		}
+		g.completion = len(w.ids)
 		if g.body.Stream && g.send(p, w.answer(), false) != nil {
 			return nil
 		}
 	}
 }
 
-// send writes one event of a stream, or the whole answer.
-func (g *generation) send(p *reply, out sglang.Answer, last bool) error {
+// gone is why a stream gave no event and no End: nobody waits for them any more.
+func (g *generation) gone(r *http.Request) *bulkhead.Refusal {
+	if r.Context().Err() == nil {
+		return internal()
+	}
+	g.left = true
+	return nil
+}
+
+// send writes one event of a stream, or the whole answer. An error means that nobody reads it.
+func (g *generation) send(p *reply, out sglang.Answer, last bool) (err error) {
+	defer func() { g.left = g.left || err != nil }()
 	if !g.body.Stream {
 		return p.json(http.StatusOK, out)
 	}
 	events := p.stream()
-	if err := events.Send(out); err != nil {
-		return errors.Join(errLeft, err)
+	if err := events.Send(out); err != nil || !last {
+		return err
 	}
-	if last {
-		return events.Done()
-	}
-	return nil
+	return events.Done()
 }
 
 // meta is what both workers say of a request at its end; nil: in its middle.

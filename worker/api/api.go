@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/gateway"
 	"github.com/bulkhead-llm/bulkhead/gateway/native"
@@ -22,8 +24,9 @@ type API struct {
 	port     int
 	live     live
 	pulse    pulse
-	inside   atomic.Int64  // requests of /generate whose bodies are held
-	heavy    chan struct{} // holds one for each large body that is read
+	requests *prometheus.CounterVec // of /generate
+	inside   atomic.Int64           // requests of /generate whose bodies are held
+	heavy    chan struct{}          // holds one for each large body that is read
 	draining atomic.Bool
 }
 
@@ -44,6 +47,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 	a.inner = a.openai.Handler()
+	a.requests = newRequests(cfg.Registry)
 	native.CollectSide(cfg.Registry, cfg.Worker, cfg.Role)
 	cfg.Registry.MustRegister(routersMetrics{a})
 	return a, nil

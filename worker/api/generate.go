@@ -18,15 +18,20 @@ type generation struct {
 	control *Control
 	body    *sglang.Generate
 	request bulkhead.Request
-	id      bulkhead.RequestID
 	stream  gateway.Stream
 	texts   bool // the text of tokens is wanted beside their log-probabilities
-	start   time.Time
+	*note
 }
 
 // generate is POST /generate.
 func (a *API) generate(p *reply, r *http.Request) *bulkhead.Refusal {
-	start := time.Now()
+	n := &note{start: time.Now()}
+	ref := a.run(p, r, n)
+	a.close(p, n, ref)
+	return ref
+}
+
+func (a *API) run(p *reply, r *http.Request, n *note) *bulkhead.Refusal {
 	body, leave, ref := a.arrive(p, r)
 	if ref != nil {
 		return ref
@@ -37,13 +42,13 @@ func (a *API) generate(p *reply, r *http.Request) *bulkhead.Refusal {
 		return ref
 	}
 	body = nil // read and counted: it need not stay while the answer runs
-	g.start = start
-	o, ref := a.live.enter(g.control, start)
+	g.note = n
+	o, ref := a.live.enter(g.control, n.start)
 	if ref != nil {
 		return ref
 	}
 	defer a.live.exit(o)
-	g.id = o.id
+	n.id, n.tenant, n.prompt = o.id, g.control.tenant().Name, len(g.request.Prompt)
 	if g.stream, ref = a.submit(o, g.request); ref != nil {
 		return ref
 	}

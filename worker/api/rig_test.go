@@ -58,7 +58,9 @@ func newFake(side worker.Side) *fake {
 	pool := worker.PoolUse{Size: 128, Pages: 4, Free: 2, Cached: 1, Live: 1}
 	f.snapshot.Prefill, f.snapshot.Decode = pool, pool
 	if side == worker.Prefill {
-		f.Fault = func(bulkhead.Request, int) *bulkhead.End { return &bulkhead.End{Reason: bulkhead.HandedOver, Cached: 1} }
+		f.Fault = func(bulkhead.Request, int) *bulkhead.End {
+			return &bulkhead.End{Reason: bulkhead.HandedOver, Cached: 1}
+		}
 	}
 	return f
 }
