@@ -291,3 +291,5 @@ func prompt(n, seed int) []bulkhead.Token {
 	}
 	return out
 }
+
+func roomOf(n int) bulkhead.Room { return bulkhead.Room(n) }
