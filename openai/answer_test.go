@@ -95,6 +95,11 @@ func TestFailures(t *testing.T) {
 	if h.Get("Retry-After") != "2" || h.Get("X-Should-Retry") != "false" {
 		t.Errorf("headers %v", h)
 	}
+	h = http.Header{}
+	FailureHeaders(h, &bulkhead.Refusal{Code: bulkhead.CodeUnavailable, RetryAfter: time.Second}) // workers that are away come back
+	if h.Get("Retry-After") != "1" || h.Get("X-Should-Retry") != "" {
+		t.Errorf("headers %v", h)
+	}
 }
 
 // A stream is lines that clients can split, each event one write, and a failure is the end.

@@ -84,7 +84,7 @@ func FailureHeaders(h http.Header, ref *bulkhead.Refusal) {
 	if ref.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(ref.RetryAfter.Seconds()))))
 	}
-	if statuses[ref.Code].noRetry {
+	if statuses[ref.Code].noRetry && ref.RetryAfter == 0 {
 		h.Set("X-Should-Retry", "false")
 	}
 	if ref.Code == bulkhead.CodeUnauthorized {
