@@ -83,6 +83,21 @@ func (f configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 		return v, nil
 	case uint64, int64, int, float64:
 		return fmt.Sprint(v), nil // kong parses numbers and sizes itself, exactly as on the command line
+	case []any:
+		return joined(flag, v)
 	}
 	return nil, fmt.Errorf("configuration file: %s must be a plain value, not a %T", flag.Name, value)
+}
+
+// joined is a list as it is written on the command line.
+func joined(flag *kong.Flag, list []any) (any, error) {
+	var words []string
+	for _, v := range list {
+		word, ok := v.(string)
+		if !ok || !flag.IsSlice() || strings.ContainsRune(word, ',') {
+			return nil, fmt.Errorf("configuration file: %s cannot be a list with %v in it", flag.Name, v)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ","), nil
 }

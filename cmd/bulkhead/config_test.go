@@ -20,6 +20,11 @@ var samples = map[string]string{
 	"max-body": "1000", "json": "true", "type": "Q8_0", "quick": "true", "rounds": "2", "contexts": "64", "clients": "2",
 	"against": "llama.cpp", "oracle": "dir", "prompt": "9", "decode": "10",
 	"out": "dir", "days": "7",
+	"tls-dir": "dir", "secret-file": "file", "insecure-plaintext": "true", "check-model": "false",
+	"prefill": "http://127.0.0.1:9", "workers": "file",
+	"first-token-timeout": "3s", "idle-timeout": "4s", "hold-timeout": "5s", "retries": "1", "dial-timeout": "6s",
+	"probe-interval": "7s", "probe-timeout": "8s", "probes-out": "9", "probes-back": "10", "generate-interval": "11s",
+	"generate-timeout": "12s", "breaker-failures": "13", "breaker-window": "14", "breaker-backoff": "15s", "breaker-backoff-limit": "16s",
 }
 
 // Every flag of every command means the same on the command line, in the environment and in the file, and does something.

@@ -47,6 +47,35 @@ func (m modelFlags) options(progress func(done, total int64)) engine.Options {
 	return engine.Options{Threads: m.threads(), Kernels: m.Kernels, Progress: progress}
 }
 
+// described is a model whose weights stay in the file: what a gateway needs of it.
+type described struct {
+	file *gguf.File
+	text *text
+	info engine.Info
+	name string
+}
+
+// describe opens a model for its tokenizer and template. With check its weights are hashed, so that it can be known whether
+// workers have the same.
+func (m modelFile) describe(check bool, log *slog.Logger) (*described, error) {
+	f, err := m.gguf()
+	if err != nil {
+		return nil, refused{err}
+	}
+	d := &described{file: f, name: m.name()}
+	if d.text, err = newText(f); err == nil {
+		d.info, err = engine.Describe(f)
+	}
+	if err == nil && check && len(f.Tensors()) > 0 {
+		d.info.Fingerprint, err = engine.Fingerprint(f, 0, progress(log, "hashing the model"))
+	}
+	if err != nil {
+		f.Close()
+		return nil, refused{fmt.Errorf("%s: %w", m.file(), err)}
+	}
+	return d, nil
+}
+
 // gguf opens the model's file without loading it.
 func (m modelFile) gguf() (*gguf.File, error) {
 	if m.Model == "" {

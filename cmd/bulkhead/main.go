@@ -31,10 +31,11 @@ type cli struct {
 	Config  kong.ConfigFlag  `help:"YAML file with values for flags, by their names. A flag wins over the environment, the environment over the file." placeholder:"FILE"`
 	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
 
-	Serve serveCmd `cmd:"" help:"Serve the OpenAI API from one process: a gateway, a prefill worker and a decode worker."`
-	Certs certsCmd `cmd:"" help:"Make certificates and the cluster's secret, for --tls-dir."`
-	Model modelCmd `cmd:"" help:"Look at model files and convert them."`
-	Bench benchCmd `cmd:"" help:"Measure, side by side in one run."`
+	Serve   serveCmd   `cmd:"" help:"Serve the OpenAI API from one process: a gateway, a prefill worker and a decode worker."`
+	Gateway gatewayCmd `cmd:"" help:"Serve the OpenAI API in front of prefill and decode workers."`
+	Certs   certsCmd   `cmd:"" help:"Make certificates and the cluster's secret, for --tls-dir."`
+	Model   modelCmd   `cmd:"" help:"Look at model files and convert them."`
+	Bench   benchCmd   `cmd:"" help:"Measure, side by side in one run."`
 }
 
 // refused marks an error as a refusal to start, which exits with 2.
