@@ -32,7 +32,11 @@ type fake struct {
 }
 
 func (f *fake) Submit(o worker.Order) (gateway.Stream, *bulkhead.Refusal) {
-	s, ref := f.Backend.Submit(context.Background(), o.Request)
+	b := f.Backend
+	if b.Pace > 0 && o.Request.Request().Tenant.Name == "health" {
+		b = gatewaytest.NewBackend(limits) // slow to others only
+	}
+	s, ref := b.Submit(context.Background(), o.Request)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.orders = append(f.orders, o)
