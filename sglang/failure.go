@@ -10,6 +10,10 @@ import (
 // CodeAborted is the code of a request that POST /abort_request ended, or whose client left.
 const CodeAborted bulkhead.Code = "request_aborted"
 
+// CodeHandoff is the code of a request that failed at a worker because it does not reach the other worker of its pair, or the
+// connection between the two was lost. A gateway charges the link between them and neither of them.
+const CodeHandoff bulkhead.Code = "handoff_failed"
+
 // StatusAborted is its HTTP status, as nginx has it for clients that left.
 const StatusAborted = 499
 

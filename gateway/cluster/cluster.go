@@ -35,7 +35,10 @@ type Cluster struct {
 	closed      bool
 }
 
-var _ gateway.Backend = (*Cluster)(nil)
+var (
+	_ gateway.Backend = (*Cluster)(nil)
+	_ gateway.Readier = (*Cluster)(nil)
+)
 
 // link is a pair whose workers reach each other, or do not.
 type link struct{ prefill, decode nodeID }

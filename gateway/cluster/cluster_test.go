@@ -123,7 +123,11 @@ func (r *rig) abortedOther(role string, faulty *clustertest.Worker) {
 
 // A worker that cannot be reached at all is charged, and the other side is told.
 func TestUnreached(t *testing.T) {
-	r := newRig(t, 1, 1, func(c *cluster.Config, _ *rig) { c.Retries = 1; c.Probes.GenerateEvery = time.Hour; c.Probes.Out = 1000 })
+	r := newRig(t, 1, 1, func(c *cluster.Config, _ *rig) {
+		c.Retries = 1
+		c.Probes.GenerateEvery = time.Hour
+		c.Probes.Out = 1000
+	})
 	r.prefill[0].Server.Listener.Close()
 	r.prefill[0].Server.CloseClientConnections()
 	a := r.ask(request(10, 5))
@@ -282,7 +286,7 @@ func TestLink(t *testing.T) {
 	r := newRig(t, 1, 2, func(c *cluster.Config, _ *rig) { c.Breaker.Failures = 1 })
 	r.decode[0].Do(func(s *clustertest.Settings) {
 		*s.Fault, *s.Status = clustertest.Always(clustertest.Refuse), 500
-		*s.Failure = clustertest.Failure("handoff_failed", "no route")
+		*s.Failure = clustertest.Failure(sglang.CodeHandoff, "no route")
 	})
 	for range 6 {
 		req := request(10, 3)

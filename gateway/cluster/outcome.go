@@ -49,9 +49,6 @@ var outcomeNames = [...]string{"done", "refused", "crowded", "violated", "aborte
 
 func (k outcomeKind) String() string { return outcomeNames[k] }
 
-// codeHandoff is how a worker says that its part failed because it does not reach the other worker of the pair.
-const codeHandoff bulkhead.Code = "handoff_failed"
-
 // errorOutcome is what an error of a worker means. Codes that only speak of the machinery are faults of ours, not of the
 // request; so is an error without a code, unless its status says that there is no room.
 func errorOutcome(status int, header http.Header, f *sglang.Failure) outcome {
@@ -62,7 +59,7 @@ func errorOutcome(status int, header http.Header, f *sglang.Failure) outcome {
 	switch ref.Code {
 	case openai.CodeViolation:
 		o.kind = violated
-	case codeHandoff:
+	case sglang.CodeHandoff:
 		o.kind = lost
 	case sglang.CodeAborted:
 		o.kind = aborted

@@ -306,7 +306,7 @@ func (w *Worker) decode(rw http.ResponseWriter, r *http.Request, q *Request, fau
 	select {
 	case <-m.sealed:
 	case <-m.stopped:
-		w.fail(rw, 500, Failure("handoff_failed", "the room at "+q.Host+" was stopped"))
+		w.fail(rw, 500, Failure(sglang.CodeHandoff, "the room at "+q.Host+" was stopped"))
 		return
 	case <-q.done:
 		w.fail(rw, sglang.StatusAborted, Failure(sglang.CodeAborted, "aborted"))
