@@ -14,22 +14,20 @@ import (
 
 // answerPrefill waits for the outcome and then answers. Nothing is written before, so the status is the truth.
 func (a *API) answerPrefill(p *reply, r *http.Request, g *generation) *bulkhead.Refusal {
-	for {
-		e, ok := g.stream.Next(r.Context())
-		if !ok {
-			return g.gone(r) // the deferred Leave tells the worker
-		}
-		if e.End == nil {
-			return a.broken(g, "a token of a prefill worker")
-		}
-		if ref := refusalOf(e.End); ref != nil {
-			return ref
-		}
-		out := sglang.Answer{OutputIDs: []bulkhead.Token{}, Meta: g.meta(e.End)}
-		out.Meta.FinishReason = &sglang.Finish{Type: "length"}
-		g.send(p, out, true)
-		return nil
+	e, ok := g.stream.Next(r.Context())
+	if !ok {
+		return g.gone(r) // the deferred Leave tells the worker
 	}
+	if e.End == nil {
+		return a.broken(g, "a token of a prefill worker")
+	}
+	if ref := refusalOf(e.End); ref != nil {
+		return ref
+	}
+	out := sglang.Answer{OutputIDs: []bulkhead.Token{}, Meta: g.meta(e.End)}
+	out.Meta.FinishReason = &sglang.Finish{Type: "length"}
+	g.send(p, out, true)
+	return nil
 }
 
 // answerDecode answers with tokens: as a whole at the end, or event by event.
