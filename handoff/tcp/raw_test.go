@@ -30,9 +30,13 @@ func newRaw(t testing.TB, p *pair, err error) *raw {
 }
 
 // rawTarget is a target that has connected to the rig's outlet.
-func (r *rig) rawTarget(name string) *raw {
+func (r *rig) rawTarget(name string, edits ...func(*Config)) *raw {
 	r.t.Helper()
-	c, err := config(name).check()
+	cfg := config(name)
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	c, err := cfg.check()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -159,4 +163,15 @@ func (w *raw) page() (wire.Page, []byte) {
 		w.t.Fatal(err)
 	}
 	return p, b
+}
+
+// listener is the address of somebody who takes connections and says nothing.
+func listener(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
 }

@@ -230,7 +230,7 @@ func fetchRing(cfg *Config, p *pair) (*ring, error) {
 	if !strings.HasPrefix(p.peer.Socket, socketPrefix) {
 		return nil, fmt.Errorf("the socket %q is none of a source's", p.peer.Socket)
 	}
-	wait := min(time.Second, cfg.Limits.HandshakeTimeout)
+	wait := min(time.Second, cfg.Limits.PeerTimeout/2) // the source hears nothing of this side meanwhile
 	nc, err := net.DialTimeout("unix", p.peer.Socket, wait)
 	if err != nil {
 		return nil, err
