@@ -3,7 +3,7 @@ package api
 import "github.com/bulkhead-llm/bulkhead/openai"
 
 // inert are the fields that routers and SGLang's clients add and that would change nothing here, with the values for which
-// that is so; "*" is any of them. They are dropped. With another value a field goes on to whoever refuses it by name. null
+// that is so. They are dropped. With another value a field goes on to whoever refuses it by name. null
 // is inert for all of them.
 //
 // Source: what smg 1.13.0 sends in PD mode, and the defaults of SGLang's own clients (managers/io_struct.py,
