@@ -3,8 +3,11 @@
 package clustertest
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,7 +105,10 @@ var (
 )
 
 // New starts a worker. Close it with its Close.
-func New(mode, name string, rooms *Rooms) *Worker {
+func New(mode, name string, rooms *Rooms) *Worker { return NewTLS(mode, name, rooms, nil) }
+
+// NewTLS starts one that takes only connections that secure lets in; nil is New.
+func NewTLS(mode, name string, rooms *Rooms, secure *tls.Config) *Worker {
 	w := &Worker{rooms: rooms, release: make(chan struct{}), quit: make(chan struct{}), header: http.Header{}, cached: 8}
 	w.info = sglang.ServerInfo{Mode: mode, PageSize: 16, Status: "ready", Native: sglang.NativeInfo{
 		Name: name, Start: name + "-1", Fingerprint: Fingerprint, Layout: Layout, Window: 1024, ModelWindow: 2048, Pool: 4096,
@@ -115,7 +121,15 @@ func New(mode, name string, rooms *Rooms) *Worker {
 	mux.HandleFunc("/health_generate", w.health)
 	mux.HandleFunc("/abort_request", w.abort)
 	mux.HandleFunc("/generate", w.generate)
-	w.Server = httptest.NewServer(mux)
+	w.Server = httptest.NewUnstartedServer(mux)
+	if secure == nil {
+		w.Server.Start()
+		return w
+	}
+	w.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
+	w.Server.Listener = tls.NewListener(w.Server.Listener, secure)
+	w.Server.Start()
+	w.Server.URL = "https://" + w.Server.Listener.Addr().String()
 	return w
 }
 
