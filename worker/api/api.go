@@ -105,10 +105,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		if v == nil {
 			return
 		}
-		if v != http.ErrAbortHandler {
-			a.cfg.Log.Error("a handler panicked", "path", short(r.URL.Path), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		if v == http.ErrAbortHandler {
+			panic(v)
 		}
-		panic(http.ErrAbortHandler) // the connection ends, and with it whatever was begun
+		a.cfg.Log.Error("a handler panicked", "path", short(r.URL.Path), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		p.refuse(internal())
 	}()
 	if ref := a.dispatch(p, r); ref != nil {
 		p.refuse(ref)

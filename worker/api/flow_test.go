@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/gateway"
 	"github.com/bulkhead-llm/bulkhead/worker"
 	"github.com/bulkhead-llm/bulkhead/worker/api"
 )
@@ -245,3 +246,16 @@ func TestEventsAreFlushed(t *testing.T) {
 	w.end(bulkhead.Length)
 	io.Copy(io.Discard, r.Body)
 }
+
+// A handler that panics has told the worker to stop, and its client that it failed.
+func TestPanic(t *testing.T) {
+	s, _, _ := newGated(t, worker.Decode, func(c *api.Config) { c.Worker = broken{c.Worker} })
+	for path, body := range both {
+		ask(t, s, path, fmt.Sprintf(body, false)).want(t, 500, "internal_error")
+	}
+	ask(t, s, "/abort_request", `{"rid":"a"}`).want(t, 200, `{"aborted":0}`)
+}
+
+type broken struct{ api.Worker }
+
+func (broken) Submit(worker.Order) (gateway.Stream, *bulkhead.Refusal) { panic("broken") }

@@ -81,6 +81,7 @@ func (a *API) healthGenerate(p *reply, r *http.Request) *bulkhead.Refusal {
 	if ref := a.checkHealth(); ref != nil {
 		return ref
 	}
+	p.control.SetReadDeadline(time.Time{}) // there is no body, and it may take longer than one would
 	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ProbeTimeout)
 	defer cancel()
 	if ref := a.probe(ctx); ref != nil {
