@@ -24,9 +24,10 @@ type API struct {
 	port     int
 	live     live
 	pulse    pulse
-	requests *prometheus.CounterVec // of /generate
-	inside   atomic.Int64           // requests of /generate whose bodies are held
-	heavy    chan struct{}          // holds one for each large body that is read
+	requests *prometheus.CounterVec      // of /generate
+	inside   atomic.Int64                // requests of /generate whose bodies are held
+	heavy    chan struct{}               // holds one for each large body that is read
+	origin   *http.CrossOriginProtection // a browser on the worker's machine is no gateway, though it comes over loopback
 	draining atomic.Bool
 }
 
@@ -35,7 +36,7 @@ func New(cfg Config) (*API, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, live: live{byID: map[bulkhead.RequestID]*order{}}, heavy: make(chan struct{}, heavyBodies)}
+	a := &API{cfg: cfg, live: live{byID: map[bulkhead.RequestID]*order{}}, heavy: make(chan struct{}, heavyBodies), origin: http.NewCrossOriginProtection()}
 	a.port, _ = cfg.handoffPort()
 	var err error
 	a.openai, err = gateway.New(gateway.Config{
@@ -132,6 +133,9 @@ func (a *API) dispatch(p *reply, r *http.Request) *bulkhead.Refusal {
 		}
 		p.w.Header().Set("Allow", allow)
 		return bulkhead.Refuse(openai.CodeNoMethod, "", "%s does not take %s; it takes %s", short(r.URL.Path), short(r.Method), allow)
+	}
+	if a.origin.Check(r) != nil {
+		return bulkhead.Refuse(bulkhead.CodeForbidden, "", "this request comes from a web page of another site: a worker takes requests from a gateway or router only")
 	}
 	return rt.serve(a, p, r)
 }

@@ -23,6 +23,9 @@ func (a *API) abort(p *reply, r *http.Request) *bulkhead.Refusal {
 	if !from.is(roleGateway) && !from.is(roleOperator) {
 		return bulkhead.Refuse(bulkhead.CodeUnauthorized, "", "requests are aborted by a gateway or an operator, and this connection is none's")
 	}
+	if ref := checkHeaders(r.Header); ref != nil {
+		return ref
+	}
 	body, ref := a.readBody(p, r)
 	if ref != nil {
 		return ref
