@@ -3,6 +3,8 @@ package kv
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/bulkhead-llm/bulkhead"
 )
 
@@ -48,4 +50,19 @@ func oneMore(r *rig, s *Sequence) []bulkhead.Token {
 		r.t.Fatal("no room")
 	}
 	return someTokens(1, 3)
+}
+
+// Flush is the model's: what is cached is free, and no longer found.
+func (m *model) Flush(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "flush") > 0 {
+		t.Skip("seldom") // else no cache would ever fill
+	}
+	if n := m.rig.Flush(); n != len(m.lru) {
+		t.Fatalf("%d pages were flushed, and %d are cached", n, len(m.lru))
+	}
+	for _, p := range m.lru {
+		delete(m.find, p.key)
+	}
+	m.free += len(m.lru)
+	m.lru = nil
 }

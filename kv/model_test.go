@@ -200,7 +200,7 @@ func TestPoolAgainstModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"begin": m.Begin, "grow": m.Grow, "step": m.Step, "done": m.Done, "give up": m.GiveUp, "flip": m.Flip,
 			"release": m.Release, "drain": m.Drain, "reserve": m.Reserve, "land": m.Land, "commit": m.Commit,
-			"abandon": m.Abandon, "fence": m.Fence, "": m.check,
+			"abandon": m.Abandon, "fence": m.Fence, "flush": m.Flush, "": m.check,
 		})
 	})
 }
