@@ -158,8 +158,10 @@ func (a *attempt) decodeOver(o outcome, now time.Time) []action {
 		return a.lateMark(&a.d, Decode)
 	}
 	switch {
-	case a.left:
+	case a.left && a.p.out != nil:
 		return append(a.lateMark(&a.d, Decode), a.end(a.aborted())...)
+	case a.left: // prefill's answer is waited for: see leave
+		return a.lateMark(&a.d, Decode)
 	case a.d.asked && !a.first: // prefill has failed, and whatever decode says now was not passed on
 		return a.failing(&a.p, Prefill, now)
 	case o.kind == done && !a.first: // an answer of one stop token, and none before it

@@ -165,6 +165,24 @@ func TestAttempt(t *testing.T) {
 	})
 }
 
+// Decode answers all the same, though prefill has failed and it was told to stop: nothing of that was passed on, so it is no
+// answer.
+func TestAnswerAfterStop(t *testing.T) {
+	now := time.Unix(0, 0)
+	a := newAttempt(Timeouts{}.withDefaults(), expectation{prompt: 10, most: 1, vocab: 100}, now)
+	a.prefillOver(outcome{kind: cut, prompt: -1, cached: -1}, now)
+	acts := a.lastAnswer(&sglang.Answer{OutputIDs: []bulkhead.Token{1}, Meta: sglang.Meta{ID: "x", PromptTokens: 10, CompletionTokens: 1,
+		FinishReason: &sglang.Finish{Type: "length"}}}, now)
+	for _, act := range acts {
+		if act.do == give || act.do == conclude && (act.end.end.Reason != bulkhead.Failed || !act.end.retry) {
+			t.Errorf("%+v", act)
+		}
+	}
+	if !a.over() {
+		t.Error("both are done, and it is not over")
+	}
+}
+
 // Who is charged, and whether it is tried again, for what both sides said.
 func TestSettle(t *testing.T) {
 	o := func(k outcomeKind) *outcome {

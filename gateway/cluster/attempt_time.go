@@ -6,8 +6,10 @@ import (
 	"github.com/bulkhead-llm/bulkhead"
 )
 
-// leave says that the client has left (rule I6). Prefill is told at once: it stops if the transfer has not begun, by its own
-// rule. Decode is told when the handoff is over, which is now if a token has come or prefill has answered.
+// leave says that the client has left (rule I6). Before the first token prefill is told at once: it stops if the transfer has not
+// begun, by its own rule. Decode is told when the handoff is over, which is now if a token has come or prefill has answered.
+// The End waits a moment for prefill's answer, which says how much of the prompt was cached: a client whose stop string was
+// found has left too, and is told.
 func (a *attempt) leave(now time.Time) []action {
 	if a.left {
 		return nil
@@ -16,11 +18,14 @@ func (a *attempt) leave(now time.Time) []action {
 	if a.ended {
 		return nil
 	}
-	acts := a.ask(&a.p, Prefill, now)
+	var acts []action
+	if !a.first {
+		acts = a.ask(&a.p, Prefill, now)
+	}
 	if a.first || a.p.out != nil {
 		acts = append(acts, a.ask(&a.d, Decode, now)...)
 	}
-	if a.p.out != nil || a.d.out != nil {
+	if a.p.out != nil {
 		return append(acts, a.end(a.aborted())...)
 	}
 	a.settleAt = now.Add(a.t.Settle)
@@ -88,7 +93,7 @@ func (a *attempt) settled(now time.Time) []action {
 	case a.ended:
 		return nil
 	case a.left:
-		return a.end(a.aborted())
+		return append(a.end(a.aborted()), a.ask(&a.p, Prefill, now)...)
 	case a.d.out != nil && a.d.out.kind == done: // prefill has not said that it handed over, and it has
 		return append(a.end(verdict{end: endOf(Decode, a.d.out)}), a.ask(&a.p, Prefill, now)...)
 	}
