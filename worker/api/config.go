@@ -77,6 +77,8 @@ type Config struct {
 	Peer func(*http.Request) (role, name string, ok bool)
 	// Flush drops cached pages that nobody reads and says how many. nil: /flush_cache is refused.
 	Flush func() int
+	// Rooms says how many rooms the carrier has open, for /metrics; nil: that is not shown.
+	Rooms func() int
 
 	Log      *slog.Logger
 	Registry *prometheus.Registry // what /metrics shows; the API adds its own. nil: a new one

@@ -139,7 +139,7 @@ func TestHealthGenerateOfALoopThatStands(t *testing.T) {
 // What routers and operators read is there, by its name, for this side alone.
 func TestMetrics(t *testing.T) {
 	for _, side := range []worker.Side{worker.Prefill, worker.Decode} {
-		a, f := newAPI(t, side, nil)
+		a, f := newAPI(t, side, func(c *api.Config, _ *fake) { c.Rooms = func() int { return 5 } })
 		f.snapshot.Counters.Violations = map[bulkhead.Part]uint64{bulkhead.PartK: 2}
 		exchange(t, a.Handler(), f, "POST /generate\n{\"text\":\"hi\","+boot+"}")
 		exchange(t, a.Handler(), f, "POST /generate\n{\"text\":\"hi\"}")
@@ -147,7 +147,7 @@ func TestMetrics(t *testing.T) {
 		_, same := get(a.Handler(), "/v1/loads?format=prometheus")
 		for _, want := range []string{"sglang:max_total_num_tokens 128", "sglang:num_running_reqs 0", "sglang:num_queue_reqs 0", "sglang:token_usage 0.25",
 			`bulkhead_pages{state="cached",worker="` + side.String() + `"} 1`, `bulkhead_worker_violations_total{part="k"} 2`,
-			`bulkhead_generate_total{code="",status="200"} 1`, `bulkhead_generate_total{code="invalid_request",status="400"} 1`, "bulkhead_window_tokens 100"} {
+			`bulkhead_generate_total{code="",status="200"} 1`, `bulkhead_generate_total{code="invalid_request",status="400"} 1`, "bulkhead_window_tokens 100", "bulkhead_rooms 5"} {
 			if !strings.Contains(text, want+"\n") || !strings.Contains(same, want+"\n") {
 				t.Errorf("%v: no %s in:\n%s", side, want, text)
 			}

@@ -19,6 +19,7 @@ var (
 	sglPage    = prometheus.NewDesc("sglang:page_size", "Tokens of a page.", nil, nil)
 	violations = prometheus.NewDesc("bulkhead_worker_violations_total", "Pages that were not what their reader expected, by what was wrong.", []string{"part"}, nil)
 	refusals   = prometheus.NewDesc("bulkhead_worker_refusals_total", "Requests that this worker refused, by code.", []string{"code"}, nil)
+	rooms      = prometheus.NewDesc("bulkhead_rooms", "Rooms that the carrier of handoffs has open.", nil, nil)
 	inside     = prometheus.NewDesc("bulkhead_generate_in_flight", "Requests for tokens inside the HTTP API.", nil, nil)
 )
 
@@ -26,7 +27,7 @@ var _ prometheus.Collector = routersMetrics{}
 
 // Describe lists them.
 func (m routersMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sglTotal, sglRunning, sglQueue, sglUsage, sglUsed, sglPage, violations, refusals, inside} {
+	for _, d := range []*prometheus.Desc{sglTotal, sglRunning, sglQueue, sglUsage, sglUsed, sglPage, violations, refusals, rooms, inside} {
 		out <- d
 	}
 }
@@ -44,6 +45,9 @@ func (m routersMetrics) Collect(out chan<- prometheus.Metric) {
 		sglUsed: float64(l.UsedTokens), sglPage: float64(s.Limits.PageTokens), inside: float64(m.a.inside.Load()),
 	} {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	if m.a.cfg.Rooms != nil {
+		out <- prometheus.MustNewConstMetric(rooms, prometheus.GaugeValue, float64(m.a.cfg.Rooms()))
 	}
 	for _, part := range []bulkhead.Part{bulkhead.PartIdentity, bulkhead.PartFilled, bulkhead.PartK, bulkhead.PartV} {
 		out <- prometheus.MustNewConstMetric(violations, prometheus.CounterValue, float64(s.Counters.Violations[part]), string(part))
