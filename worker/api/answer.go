@@ -1,12 +1,14 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/gateway"
+	"github.com/bulkhead-llm/bulkhead/handoff"
 	"github.com/bulkhead-llm/bulkhead/internal/stop"
 	"github.com/bulkhead-llm/bulkhead/openai"
 	"github.com/bulkhead-llm/bulkhead/sglang"
@@ -110,8 +112,11 @@ func refusalOf(end *bulkhead.End) *bulkhead.Refusal {
 	case bulkhead.Aborted:
 		return aborted()
 	}
-	if end.Refusal != nil {
+	switch {
+	case end.Refusal != nil:
 		return end.Refusal
+	case errors.Is(end.Err, handoff.ErrLost):
+		return bulkhead.Refuse(sglang.CodeHandoff, "", "the connection between the two workers of this request was lost; send it again")
 	}
 	return internal()
 }

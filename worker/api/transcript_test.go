@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/handoff"
 	"github.com/bulkhead-llm/bulkhead/worker"
 	"github.com/bulkhead-llm/bulkhead/worker/api"
 )
@@ -70,6 +71,8 @@ func setUp(name string, c *api.Config, f *fake) {
 		f.Fault = endAfter(bulkhead.End{Reason: bulkhead.Violated, Err: &bulkhead.Violation{Part: bulkhead.PartK}})
 	case "failed":
 		f.Fault = endAfter(bulkhead.End{Reason: bulkhead.Failed})
+	case "lost":
+		f.Fault = endAfter(bulkhead.End{Reason: bulkhead.Failed, Err: fmt.Errorf("%w: timed out", handoff.ErrLost)})
 	case "refused":
 		f.Fault = endAfter(bulkhead.End{Reason: bulkhead.Refused, Refusal: &bulkhead.Refusal{Code: bulkhead.CodeContextLength, Param: "messages",
 			Message: "too long", Limit: 64, Count: 70}})
