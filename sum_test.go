@@ -58,18 +58,27 @@ func TestSumExtends(t *testing.T) {
 	})
 }
 
-// Lines that are taken as columns fold to what they fold to taken in order.
-func TestFoldGroups(t *testing.T) {
+// Lines that are taken as columns, from any token on, fold to what they fold to taken in order.
+func TestFoldColumns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		groups := make([]Lines, rapid.IntRange(1, 8).Draw(t, "groups"))
-		n, h := rapid.IntRange(0, 40).Draw(t, "lines"), rapid.IntRange(0, 5).Draw(t, "head")
-		data := rapid.SliceOfN(rapid.Byte(), n*len(groups)*LineBytes, n*len(groups)*LineBytes).Draw(t, "data")
+		groups, first := rapid.IntRange(1, 8).Draw(t, "groups"), rapid.IntRange(0, 100).Draw(t, "first")
+		n, h := rapid.IntRange(0, 40).Draw(t, "tokens"), rapid.IntRange(0, 5).Draw(t, "head")
+		data := rapid.SliceOfN(rapid.Byte(), n*groups*LineBytes, n*groups*LineBytes).Draw(t, "data")
 		var whole Lines
 		whole.Add(data)
-		for i := range n * len(groups) {
-			groups[i%len(groups)].Add(data[i*LineBytes:][:LineBytes])
+		var columns Columns
+		for g := range groups {
+			var column Lines
+			for i := range n {
+				column.Add(data[(i*groups+g)*LineBytes:][:LineBytes])
+			}
+			for j := range 4 {
+				columns.A[j] += column.A[j]
+				columns.B[j] += column.B[j]
+				columns.C[j] += columns.A[j]
+			}
 		}
-		if got, want := FoldGroups(groups, n, h), whole.Fold(h); got != want {
+		if got, want := columns.Fold(h, groups, first, n), whole.Fold(h, first*groups); got != want {
 			t.Fatalf("columns fold to %v, lines to %v", got, want)
 		}
 	})

@@ -12,9 +12,9 @@ import (
 func (s *Set) StoreK(l *bulkhead.Layout, page []byte, layer, head, slot int, k []float32) bulkhead.Sum {
 	checkSlot(l, layer, head, slot, len(k))
 	const step = bulkhead.LineBytes
-	first, in := slot/bulkhead.BlockTokens*len(k), slot%bulkhead.BlockTokens
-	plain, placed := s.storeK(page[l.KOffset(layer, head)+first*step:][:len(k)*step], in, k)
-	placed += uint64(first) * plain
+	at, in := slot/bulkhead.BlockTokens, slot%bulkhead.BlockTokens
+	plain, placed := s.storeK(page[l.KOffset(layer, head)+at*len(k)*step:][:len(k)*step], in, k)
+	placed += uint64(at*bulkhead.BlockRows) * plain
 	// A token's K lies in one halfword of each line: in lane in/4, shifted by 16 bits for each place in it.
 	var a, b [4]uint64
 	shift := 16 * (in % 4)
@@ -22,14 +22,14 @@ func (s *Set) StoreK(l *bulkhead.Layout, page []byte, layer, head, slot int, k [
 	return foldPlaced(head, a, b)
 }
 
-// storeK writes k as halfword in of each line of a block, and returns the sum of the halfwords and that of each times its
-// dimension.
+// storeK writes k as halfword in of each line of a block, and returns the sum of the halfwords and that of each times the
+// row, of the block's, that it counts in.
 func storeK(lines []byte, in int, k []float32) (plain, placed uint64) {
 	for d, v := range k {
 		h := toF16(v)
 		binary.LittleEndian.PutUint16(lines[d*bulkhead.LineBytes+2*in:], h)
 		plain += uint64(h)
-		placed += uint64(d) * uint64(h)
+		placed += uint64(d%bulkhead.BlockRows) * uint64(h)
 	}
 	return plain, placed
 }
@@ -62,13 +62,13 @@ func storeV(dst []byte, v []float32) (sum bulkhead.Lines) {
 	return sum
 }
 
-// foldPlaced is the sum of lines of head whose plain sum, and whose sum with each line times its place, are given.
+// foldPlaced is the sum of rows of head whose plain sum, and whose sum with each row times its number, are given.
 func foldPlaced(head int, plain, placed [4]uint64) bulkhead.Sum {
 	lines := bulkhead.Lines{A: plain}
 	for j := range placed {
 		lines.B[j] = -placed[j] // N is 0, so that N*A-B is placed
 	}
-	return lines.Fold(head)
+	return lines.Fold(head, 0)
 }
 
 func checkSlot(l *bulkhead.Layout, layer, head, slot, values int) {
@@ -79,23 +79,29 @@ func checkSlot(l *bulkhead.Layout, layer, head, slot, values int) {
 
 // SumK is the sum of a layer's K as it stands, Layout.SumK.
 func (s *Set) SumK(l *bulkhead.Layout, page []byte, layer, filled int) bulkhead.Sum {
-	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
-	return s.sumHeads(l, page, l.KOffset(layer, 0), l.KHeadBytes(), blocks*l.HeadSize*bulkhead.LineBytes, filled)
+	checkFilled(l, filled)
+	sum := bulkhead.FilledTerm(filled)
+	n := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens * l.HeadSize * bulkhead.LineBytes
+	for h := range l.KVHeads {
+		rows := s.sumBlocks(page[l.KOffset(layer, h):][:n], l.HeadSize)
+		sum += rows.Fold(h, 0)
+	}
+	return sum
 }
 
 // SumV is the sum of a layer's V as it stands, Layout.SumV.
 func (s *Set) SumV(l *bulkhead.Layout, page []byte, layer, filled int) bulkhead.Sum {
-	return s.sumHeads(l, page, l.VOffset(layer, 0), l.VHeadBytes(), filled*l.HeadStride()*2, filled)
+	checkFilled(l, filled)
+	sum := bulkhead.FilledTerm(filled)
+	for h := range l.KVHeads {
+		rows := s.sum(page[l.VOffset(layer, h):][:filled*l.HeadStride()*2])
+		sum += rows.Fold(h, 0)
+	}
+	return sum
 }
 
-func (s *Set) sumHeads(l *bulkhead.Layout, page []byte, off, headBytes, n, filled int) bulkhead.Sum {
+func checkFilled(l *bulkhead.Layout, filled int) {
 	if filled < 0 || filled > l.PageTokens {
 		panic(fmt.Sprintf("kernel: %d tokens in a page of %d", filled, l.PageTokens))
 	}
-	sum := bulkhead.FilledTerm(filled)
-	for h := range l.KVHeads {
-		lines := s.sum(page[off+h*headBytes:][:n])
-		sum += lines.Fold(h)
-	}
-	return sum
 }
