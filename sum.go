@@ -8,10 +8,11 @@ import (
 // Sum is a 64-bit sum of what a page holds in one layer's K or V. Every byte counts with a weight of its place, so a changed
 // bit, a swapped pair of slots, blocks or heads, and bytes that were never written all change it.
 //
-// Bytes are read as lines of 32 bytes, a line as four little-endian 64-bit lanes. Lines of head h count in rows: a line of V,
-// 16 dimensions of a token, is a row of its own, in the order in which they lie; a line of K, one dimension of 16 tokens,
-// counts in row 4*block + dimension%4, together with every fourth line of its block. A line in row i with lanes L[0..3]
-// counts, all modulo 2^64,
+// Bytes are read as lines of 32 bytes, a line as four little-endian 64-bit lanes. Lines of head h count in rows. A line of K,
+// one dimension of 16 tokens, counts in row 4*block + dimension%4, together with every fourth line of its block. A line of V,
+// piece g of the G pieces of 16 dimensions that a token has, counts in row G*r + g. There r is the token's slot where there
+// are less than four pieces, and else (slot+3-g%4)/4 rounded down: four tokens share a row, and pieces beside one another
+// change rows at different tokens. A line in row i with lanes L[0..3] counts, all modulo 2^64,
 //
 //	headWeight(h) * sum over lanes j of L[j] * (a[j] + i*b[j])
 //
@@ -22,21 +23,42 @@ import (
 //     detected with certainty.
 //   - Other damage passes with a chance of about 2^-63 where its bits are independent of the weights: bytes of another page,
 //     head, block or slot, old or never written ones, noise. No two slots of a page count alike, nor two blocks, heads or
-//     pieces of 16 dimensions of V: tokens of a block are told apart by lane and shift, which no adding up of lines changes.
-//   - Two flipped bits cancel where they are the top bits of two lanes, whatever lanes these are, or one bit of two lines
-//     of K in one row that flipped opposite ways. Of pairs of flips anywhere in a layer's K that is about one in 3,000.
-//   - Dimensions of K within a block are told apart modulo 4 only. Moving one to a place that is 4, 8, 12 ... further on, for
-//     all 16 tokens at once, passes with certainty. That is half a cache line, one way for each row of a layer's hundreds;
-//     nothing that copies, transfers or frees works in such units. It is what lets a kernel read K for one addition a line.
+//     pieces of V. Tokens of a block of K are told apart by lane and shift, whatever lines are added up; tokens beside one
+//     another in V by a quarter of their pieces or more.
+//   - Two flipped bits cancel where they are the top bits of two lanes, whatever lanes these are, or one bit of two lines in
+//     one row that flipped opposite ways. Of pairs of flips anywhere in a layer's K or V that is about one in 3,000.
+//   - What moves lines within a row and nothing else passes with certainty: dimensions of K that trade places for all 16
+//     tokens of a block, 4, 8, 12 ... apart, or single pieces of V that do so between tokens less than four apart. These are
+//     half cache lines that go to certain others in step; nothing that copies, transfers or frees works in such units. It is
+//     what lets a kernel read K and V for little more than one addition a line.
 //
 // It is no defence against somebody who can write to the pool and solve for the sum; nothing that shares the memory is.
 //
-// The sum is linear. So a kernel takes it with an addition or two a line, and it is extended as tokens are appended, from the
+// The sum is linear. So a kernel takes it by adding up lines in rows, and rows as Fletcher's sum does, and it is extended as tokens are appended, from the
 // values that are written and never from what memory holds: a slot that was damaged before the append stays wrong.
 type Sum uint64
 
 // BlockRows is how many rows the lines of a block of K are added up in.
 const BlockRows = 4
+
+// valueTurn is how many tokens of V share a row, where a token has as many pieces.
+const valueTurn = 4
+
+// valueRow is r in the definition.
+func valueRow(slot, piece, pieces int) int {
+	if pieces < valueTurn {
+		return slot
+	}
+	return (slot + valueTurn - 1 - piece%valueTurn) / valueTurn
+}
+
+// valueRows is how many rows the first n tokens begin, but for those that the next tokens go on with.
+func valueRows(n, pieces int) int {
+	if pieces < valueTurn {
+		return n
+	}
+	return (n + valueTurn - 1) / valueTurn
+}
 
 // Weights of the lanes: fractional digits of pi, a made odd and b even.
 const (
@@ -112,15 +134,35 @@ func (s *Lines) Fold(h, first int) Sum {
 	return Sum(t * HeadWeight(h))
 }
 
-// Columns is the state of a sum over tokens of V that a kernel reads column by column, which is 16 dimensions of all tokens.
-// A and B add up those of Lines over the columns, and C adds up A after each column.
+// Columns is the state of a sum over tokens of V that a kernel reads column by column; a column is one piece of all tokens.
+// A adds up the lines, C adds up A after each column, and B adds up what a column has so far wherever a row of it ends: a line
+// in row r of F is in it F-r times. F is the number of tokens, or of turns of four begun where four share a row.
 type Columns struct{ A, B, C [4]uint64 }
 
-// Fold is what n tokens of so many columns count in the sum of head h, where they are the tokens from first on. Token t of
-// column g is row columns*t + g; t times a row is n*A - B of its column, and g times its column's A is columns*A - C.
-func (s *Columns) Fold(h, columns, first, n int) Sum {
+// Add takes the tokens of one read, whole, of so many pieces each.
+func (s *Columns) Add(data []byte, pieces int) {
+	n := len(data) / (pieces * LineBytes)
+	rows := valueRows(n, pieces)
+	for g := range pieces {
+		for t := range n {
+			var line [4]uint64
+			addLine(&line, data[(t*pieces+g)*LineBytes:])
+			for j, v := range line {
+				s.A[j] += v
+				s.B[j] += v * uint64(rows-valueRow(t, g, pieces))
+			}
+		}
+		for j := range s.C {
+			s.C[j] += s.A[j]
+		}
+	}
+}
+
+// Fold is what n tokens of so many pieces count in the sum of head h, where they are the tokens from first on, a multiple of
+// four. r times a line is F*A - B of its column, and g times its column's A is pieces*A - C.
+func (s *Columns) Fold(h, pieces, first, n int) Sum {
 	a, b, c := &s.A, &s.B, &s.C
-	g, all := uint64(columns), uint64(columns*(first+n+1))
+	g, all := uint64(pieces), uint64(pieces*(valueRows(first, pieces)+valueRows(n, pieces)+1))
 	t := a[0]*a0 + (all*a[0]-g*b[0]-c[0])*b0
 	t += a[1]*a1 + (all*a[1]-g*b[1]-c[1])*b1
 	t += a[2]*a2 + (all*a[2]-g*b[2]-c[2])*b2
@@ -145,12 +187,19 @@ func (l Layout) SumK(page []byte, layer, filled int) Sum {
 // SumV is the sum of the filled slots of one layer's V, by the definition.
 func (l Layout) SumV(page []byte, layer, filled int) Sum {
 	sum := FilledTerm(filled)
-	n := filled * l.HeadStride() * 2
+	pieces := l.HeadStride() * 2 / LineBytes
 	for h := range l.KVHeads {
-		var s Lines
 		off := l.VOffset(layer, h)
-		s.Add(page[off : off+n])
-		sum += s.Fold(h, 0)
+		for slot := range filled {
+			for g := range pieces {
+				var line [4]uint64
+				addLine(&line, page[off+(slot*pieces+g)*LineBytes:])
+				row := uint64(pieces*valueRow(slot, g, pieces) + g)
+				for j, v := range line {
+					sum += Sum(v * (sumA[j] + row*sumB[j]) * HeadWeight(h))
+				}
+			}
+		}
 	}
 	return sum
 }
@@ -170,11 +219,27 @@ func (l Layout) AppendedK(head, slot int, values []uint16) Sum {
 
 // AppendedV is what the V of one head of the token in slot adds to the sum.
 func (l Layout) AppendedV(head, slot int, values []uint16) Sum {
-	first := uint64(slot * l.HeadStride() * 2 / LineBytes)
+	pieces := l.HeadStride() * 2 / LineBytes
 	var t uint64
 	for d, v := range values {
-		lane, shift := d%16/4, 16*(d%4)
-		t += uint64(v) << shift * (sumA[lane] + (first+uint64(d/16))*sumB[lane])
+		g, lane, shift := d/16, d%16/4, 16*(d%4)
+		t += uint64(v) << shift * (sumA[lane] + uint64(pieces*valueRow(slot, g, pieces)+g)*sumB[lane])
+	}
+	return Sum(t * HeadWeight(head))
+}
+
+// WrittenV is the same of sums over the token's pieces: of all, of those with piece%4 less than slot%4, and of all times
+// their piece.
+func (l Layout) WrittenV(head, slot int, all, early, placed [4]uint64) Sum {
+	pieces := l.HeadStride() * 2 / LineBytes
+	row, t := uint64(slot), uint64(0)
+	if pieces >= valueTurn {
+		row = uint64(slot / valueTurn)
+	} else {
+		early = [4]uint64{}
+	}
+	for j := range all {
+		t += all[j]*sumA[j] + (uint64(pieces)*(row*all[j]+early[j])+placed[j])*sumB[j]
 	}
 	return Sum(t * HeadWeight(head))
 }

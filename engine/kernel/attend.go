@@ -91,13 +91,12 @@ func (s *Set) load(sp *Span, scratch *Scratch, guarded bool) {
 	}
 	for i := range parts {
 		p := &parts[i]
-		dst := scratch.v[p.at*scratch.stride:][:len(p.v)/2]
-		if !guarded {
-			s.widen(dst, p.v)
-			continue
+		s.widen(scratch.v[p.at*scratch.stride:][:len(p.v)/2], p.v)
+		if guarded {
+			pieces := scratch.stride / PanelRows
+			sum := s.sumColumns(p.v, pieces)
+			sp.SumV[p.page] += sum.Fold(sp.Head, pieces, p.slot, p.keys)
 		}
-		sum := s.widenSum(dst, p.v)
-		sp.SumV[p.page] += sum.Fold(sp.Head, p.slot*scratch.stride/PanelRows)
 	}
 }
 

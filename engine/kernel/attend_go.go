@@ -32,18 +32,13 @@ func widen(dst []float32, src []byte) {
 	}
 }
 
-func widenSum(dst []float32, src []byte) bulkhead.Lines {
-	widen(dst, src)
-	return sumLines(src)
-}
-
 func widenBlocks(dst []float32, src []byte, lines int) bulkhead.Lines {
 	widen(dst, src)
 	return sumBlocks(src, lines)
 }
 
-func sumLines(data []byte) (sum bulkhead.Lines) {
-	sum.Add(data)
+func sumColumns(data []byte, pieces int) (sum bulkhead.Columns) {
+	sum.Add(data, pieces)
 	return sum
 }
 

@@ -34,10 +34,9 @@ var avx2Set = &Set{
 	raw:         []linesTile{{4, linesRawx4AVX2}, {3, linesRawx3AVX2}, {2, linesRawx2AVX2}, {1, linesRawx1AVX2}},
 	softmax:     softmaxAVX2Row,
 	widen:       widenAVX2Lines,
-	widenSum:    widenSumAVX2Lines,
 	widenBlocks: widenBlocksAVX2,
-	sum:         sumAVX2Lines,
 	sumBlocks:   sumBlocksAVX2Lines,
+	sumColumns:  sumColumnsAVX2,
 	storeK:      storeKAVX2Slot,
 	storeV:      storeVAVX2Slot,
 	square:      squareAVX2Row,
@@ -75,10 +74,9 @@ var avx512Set = &Set{
 	},
 	softmax:     softmaxAVX512Row,
 	widen:       widenAVX2Lines,
-	widenSum:    widenSumAVX2Lines,
 	widenBlocks: widenBlocksAVX2,
-	sum:         sumAVX2Lines,
 	sumBlocks:   sumBlocksAVX2Lines,
+	sumColumns:  sumColumnsAVX2,
 	storeK:      storeKAVX2Slot,
 	storeV:      storeVAVX2Slot,
 	square:      squareAVX2Row,
@@ -133,15 +131,6 @@ func widenAVX2Lines(dst []float32, src []byte) {
 	}
 }
 
-func widenSumAVX2Lines(dst []float32, src []byte) (sum bulkhead.Lines) {
-	sum.N = len(src) / bulkhead.LineBytes
-	dst = dst[:sum.N*block]
-	if sum.N > 0 {
-		widenSumAVX2(&dst[0], &src[0], sum.N, &sum)
-	}
-	return sum
-}
-
 func widenBlocksAVX2(dst []float32, src []byte, lines int) (sum bulkhead.Lines) {
 	n := len(src) / (lines * bulkhead.LineBytes)
 	dst = dst[:n*lines*block]
@@ -152,20 +141,21 @@ func widenBlocksAVX2(dst []float32, src []byte, lines int) (sum bulkhead.Lines) 
 	return sum
 }
 
-func sumAVX2Lines(data []byte) (sum bulkhead.Lines) {
-	sum.N = len(data) / bulkhead.LineBytes
-	if sum.N > 0 {
-		sumAVX2(&data[0], sum.N, &sum)
-	}
-	return sum
-}
-
 func sumBlocksAVX2Lines(data []byte, lines int) (sum bulkhead.Lines) {
 	n := len(data) / (lines * bulkhead.LineBytes)
 	if n > 0 {
 		sumBlocksAVX2(&data[0], lines, n, &sum)
 	}
 	sum.N = n * bulkhead.BlockRows
+	return sum
+}
+
+func sumColumnsAVX2(data []byte, pieces int) (sum bulkhead.Columns) {
+	step := pieces * bulkhead.LineBytes
+	a := linesArgs{f16: data, step: step, n: len(data) / step, groupStep: bulkhead.LineBytes, groups: pieces, columns: &sum, fetch: data}
+	if a.n > 0 {
+		linesValuesx0AVX2(&a)
+	}
 	return sum
 }
 

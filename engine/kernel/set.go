@@ -25,11 +25,10 @@ type Set struct {
 	raw    []linesTile // either, without sums
 
 	softmax     func(x []float32, n int, scale float32) (maximum, den float32)
-	widen       func(dst []float32, src []byte) // whole lines of F16
-	widenSum    func(dst []float32, src []byte) bulkhead.Lines
+	widen       func(dst []float32, src []byte)                           // whole lines of F16
 	widenBlocks func(dst []float32, src []byte, lines int) bulkhead.Lines // blocks of K of so many lines each
-	sum         func(data []byte) bulkhead.Lines
 	sumBlocks   func(data []byte, lines int) bulkhead.Lines
+	sumColumns  func(data []byte, pieces int) bulkhead.Columns // tokens of V of so many pieces each
 	storeK      func(lines []byte, in int, k []float32) (plain, placed uint64)
 	storeV      func(dst []byte, v []float32) bulkhead.Lines
 
@@ -111,10 +110,9 @@ var goSet = &Set{
 	f32:         []linesTile{{1, linesF32}},
 	softmax:     softmax,
 	widen:       widen,
-	widenSum:    widenSum,
 	widenBlocks: widenBlocks,
-	sum:         sumLines,
 	sumBlocks:   sumBlocks,
+	sumColumns:  sumColumns,
 	storeK:      storeK,
 	storeV:      storeV,
 	square:      square,

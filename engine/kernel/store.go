@@ -16,10 +16,10 @@ func (s *Set) StoreK(l *bulkhead.Layout, page []byte, layer, head, slot int, k [
 	plain, placed := s.storeK(page[l.KOffset(layer, head)+at*len(k)*step:][:len(k)*step], in, k)
 	placed += uint64(at*bulkhead.BlockRows) * plain
 	// A token's K lies in one halfword of each line: in lane in/4, shifted by 16 bits for each place in it.
-	var a, b [4]uint64
+	lines := bulkhead.Lines{}
 	shift := 16 * (in % 4)
-	a[in/4], b[in/4] = plain<<shift, placed<<shift
-	return foldPlaced(head, a, b)
+	lines.A[in/4], lines.B[in/4] = plain<<shift, -placed<<shift // N is 0, so that N*A-B is placed
+	return lines.Fold(head, 0)
 }
 
 // storeK writes k as halfword in of each line of a block, and returns the sum of the halfwords and that of each times the
@@ -37,14 +37,28 @@ func storeK(lines []byte, in int, k []float32) (plain, placed uint64) {
 // StoreV writes one token's V of one head into its slot, as StoreK does.
 func (s *Set) StoreV(l *bulkhead.Layout, page []byte, layer, head, slot int, v []float32) bulkhead.Sum {
 	checkSlot(l, layer, head, slot, len(v))
+	const turn = 4 // pieces of which the first slot%turn are early, see bulkhead.Layout.WrittenV
 	n := l.HeadStride() * 2
-	lines := s.storeV(page[l.VOffset(layer, head)+slot*n:][:n], v)
-	// Line i of the token is line first+i of the head.
-	first, placed := uint64(slot*n/bulkhead.LineBytes), [4]uint64{}
-	for j, a := range lines.A {
-		placed[j] = first*a + uint64(lines.N)*a - lines.B[j]
+	dst := page[l.VOffset(layer, head)+slot*n:][:n]
+	var all, early, placed [4]uint64
+	for piece := 0; piece < n/bulkhead.LineBytes; {
+		end := piece/turn*turn + slot%turn
+		late := piece >= end
+		if late {
+			end = piece/turn*turn + turn
+		}
+		end = min(end, n/bulkhead.LineBytes)
+		lines := s.storeV(dst[piece*bulkhead.LineBytes:end*bulkhead.LineBytes], v[min(len(v), piece*PanelRows):min(len(v), end*PanelRows)])
+		for j, a := range lines.A {
+			all[j] += a
+			placed[j] += uint64(piece+lines.N)*a - lines.B[j]
+			if !late {
+				early[j] += a
+			}
+		}
+		piece = end
 	}
-	return foldPlaced(head, lines.A, placed)
+	return l.WrittenV(head, slot, all, early, placed)
 }
 
 // storeV writes v and zeros up to the end of the line, and returns the sum of the lines.
@@ -60,15 +74,6 @@ func storeV(dst []byte, v []float32) (sum bulkhead.Lines) {
 		dst, v = dst[bulkhead.LineBytes:], v[n:]
 	}
 	return sum
-}
-
-// foldPlaced is the sum of rows of head whose plain sum, and whose sum with each row times its number, are given.
-func foldPlaced(head int, plain, placed [4]uint64) bulkhead.Sum {
-	lines := bulkhead.Lines{A: plain}
-	for j := range placed {
-		lines.B[j] = -placed[j] // N is 0, so that N*A-B is placed
-	}
-	return lines.Fold(head, 0)
 }
 
 func checkSlot(l *bulkhead.Layout, layer, head, slot, values int) {
@@ -93,9 +98,13 @@ func (s *Set) SumK(l *bulkhead.Layout, page []byte, layer, filled int) bulkhead.
 func (s *Set) SumV(l *bulkhead.Layout, page []byte, layer, filled int) bulkhead.Sum {
 	checkFilled(l, filled)
 	sum := bulkhead.FilledTerm(filled)
+	size, pieces := l.HeadStride()*2, l.HeadStride()/PanelRows
 	for h := range l.KVHeads {
-		rows := s.sum(page[l.VOffset(layer, h):][:filled*l.HeadStride()*2])
-		sum += rows.Fold(h, 0)
+		for from := 0; from < filled; from += partTokens {
+			n := min(partTokens, filled-from)
+			columns := s.sumColumns(page[l.VOffset(layer, h)+from*size:][:n*size], pieces)
+			sum += columns.Fold(h, pieces, from, n)
+		}
 	}
 	return sum
 }

@@ -177,6 +177,11 @@ func linesKeysx2AVX2(a *linesArgs)
 //go:noescape
 func linesKeysx1AVX2(a *linesArgs)
 
+// linesValuesx0AVX2 does 0 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx0AVX2(a *linesArgs)
+
 // linesValuesx4AVX2 does 4 rows over lines of F16, with sums of columns of V.
 //
 //go:noescape
@@ -262,22 +267,12 @@ func quantizeAVX2(q *int8, scale *float32, qsum *int32, x *float32, blocks int)
 //go:noescape
 func widenAVX2(dst *float32, src *byte, lines int)
 
-// widenSumAVX2 widens lines of F16 and takes their sum.
-//
-//go:noescape
-func widenSumAVX2(dst *float32, src *byte, lines int, sum *bulkhead.Lines)
-
-// widenSumBlocksAVX2 widens lines of F16 and takes their sum, block by block of K.
+// widenSumBlocksAVX2 widens blocks of K and takes their sum.
 //
 //go:noescape
 func widenSumBlocksAVX2(dst *float32, src *byte, lines, blocks int, sum *bulkhead.Lines)
 
-// sumAVX2 takes the sum of lines.
-//
-//go:noescape
-func sumAVX2(src *byte, lines int, sum *bulkhead.Lines)
-
-// sumBlocksAVX2 takes the sum of lines, block by block of K.
+// sumBlocksAVX2 takes the sum of blocks of K.
 //
 //go:noescape
 func sumBlocksAVX2(src *byte, lines, blocks int, sum *bulkhead.Lines)
@@ -471,6 +466,11 @@ func linesKeysx2AVX512(a *linesArgs)
 //
 //go:noescape
 func linesKeysx1AVX512(a *linesArgs)
+
+// linesValuesx0AVX512 does 0 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx0AVX512(a *linesArgs)
 
 // linesValuesx8AVX512 does 8 rows over lines of F16, with sums of columns of V.
 //

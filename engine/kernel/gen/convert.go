@@ -100,29 +100,22 @@ func (u *unit) foldInts(v reg.VecVirtual, op func(a, b, dst reg.Register)) reg.V
 // convert writes the kernels that move K and V.
 func (u *unit) convert() {
 	u.begin("widen", "(dst *float32, src *byte, lines int)", "widens lines of F16.")
-	u.eachLine(newLines(u, true), u.param("lines"), nil)
+	p, n := newLines(u, true), u.param("lines")
+	u.Label("next")
+	u.PREFETCHT0(at(p.src, 1024))
+	u.oneMoved(p, 0, nil)
+	u.moved(p, 1)
+	u.DECQ(n)
+	u.JNZ(LabelRef("next"))
 	u.end()
 
-	for _, k := range []struct {
-		name, params, does string
-		widen              bool
-	}{
-		{"widenSum", "dst *float32, src *byte", "widens lines of F16 and takes their sum", true},
-		{"sum", "src *byte", "takes the sum of lines", false},
-	} {
-		u.begin(k.name, "("+k.params+", lines int, sum *bulkhead.Lines)", k.does+".")
-		p, state := newLines(u, k.widen), u.sumState()
-		u.eachLine(p, u.param("lines"), func(_ int, m Mem) {
-			u.VPADDQ(m, state.a, state.a)
-			u.VPADDQ(state.a, state.b, state.b)
-		})
-		u.storeSum(state)
-		u.end()
+	u.begin("widenSumBlocks", "(dst *float32, src *byte, lines, blocks int, sum *bulkhead.Lines)", "widens blocks of K and takes their sum.")
+	u.eachBlock(newLines(u, true))
+	u.end()
 
-		u.begin(k.name+"Blocks", "("+k.params+", lines, blocks int, sum *bulkhead.Lines)", k.does+", block by block of K.")
-		u.eachBlock(newLines(u, k.widen))
-		u.end()
-	}
+	u.begin("sumBlocks", "(src *byte, lines, blocks int, sum *bulkhead.Lines)", "takes the sum of blocks of K.")
+	u.eachBlock(newLines(u, false))
+	u.end()
 	u.storeK()
 	u.storeV()
 }
@@ -161,16 +154,6 @@ func (u *unit) moved(p lineMover, n int) {
 	if p.dst != nil {
 		u.ADDQ(U32(64*n), p.dst)
 	}
-}
-
-// eachLine moves n lines, at least one.
-func (u *unit) eachLine(p lineMover, n reg.GPVirtual, sum func(i int, m Mem)) {
-	u.Label("next")
-	u.PREFETCHT0(at(p.src, 1024))
-	u.oneMoved(p, 0, sum)
-	u.moved(p, 1)
-	u.DECQ(n)
-	u.JNZ(LabelRef("next"))
 }
 
 // eachBlock moves blocks of lines, at least one, of an even number of lines each: turns of four and perhaps two.

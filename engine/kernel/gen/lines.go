@@ -17,9 +17,9 @@ func (u *unit) lines() {
 		u.linesFunc("linesF32", "float32", linesKernel{n: n})
 	}
 	for _, n := range direct {
-		u.linesFunc("linesKeys", "F16, with sums of blocks of K", linesKernel{n: n, f16: true, sums: lineKeys})
+		u.linesFunc("linesKeys", "F16, with sums of blocks of K", linesKernel{n: n, f16: true, sums: lineKeys, phase: -1})
 	}
-	for _, n := range direct {
+	for _, n := range append([]int{0}, direct...) {
 		u.linesFunc("linesValues", "F16, with sums of columns of V", linesKernel{n: n, f16: true, sums: lineColumns})
 	}
 	for _, n := range direct {
@@ -34,6 +34,7 @@ type linesKernel struct {
 	sums        int           // lineKeys, lineColumns, or 0 where no sums are taken
 	group, done reg.GPVirtual // place of the group's lines; bytes of a row's outputs that have been written
 	fetch       reg.GPVirtual // what is fetched meanwhile
+	phase       int           // of a column: the line of a turn at which its rows end; valueTurn where every line is one
 	sum         []reg.VecVirtual
 	total       []reg.VecVirtual
 	acc         []pair
@@ -60,10 +61,14 @@ func (u *unit) linesFunc(name, kind string, k linesKernel) {
 	line, left := u.GP64(), u.arg(args, lineN)
 	u.MOVQ(k.group, line)
 	k.step.base = []reg.GPVirtual{line}
-	u.linesLoop(&k, left, 4)
-	if k.sums == lineKeys {
+	switch k.sums {
+	case lineKeys:
+		u.linesLoop(&k, left, 4)
 		u.lastLines(&k, left)
-	} else {
+	case lineColumns:
+		u.columnLines(args, &k, left)
+	default:
+		u.linesLoop(&k, left, 4)
 		u.linesLoop(&k, left, 1)
 	}
 	u.endSums(args, &k)
@@ -80,7 +85,7 @@ func (u *unit) linesFunc(name, kind string, k linesKernel) {
 // linesLoop takes lines, some in each turn, while there are as many left. Several in a turn make the loop short enough for
 // its end to be predicted.
 func (u *unit) linesLoop(k *linesKernel, left reg.GPVirtual, some int) {
-	label := fmt.Sprintf("lines%d", some)
+	label := fmt.Sprintf("lines%d%s", some, k.phaseLabel())
 	u.SUBQ(U8(some), left)
 	u.JLT(LabelRef(label + "end"))
 	u.Label(label)
@@ -105,14 +110,57 @@ func (u *unit) linesLoop(k *linesKernel, left reg.GPVirtual, some int) {
 func (u *unit) lastLines(k *linesKernel, left reg.GPVirtual) {
 	for i := range 3 {
 		u.CMPQ(left, U8(i+1))
-		u.JLT(LabelRef("lastend"))
+		u.JLT(LabelRef(fmt.Sprintf("last%d%s", i, k.phaseLabel())))
 		if i == 0 {
 			u.PREFETCHT0(at(k.fetch, 0))
 		}
 		u.ADDQ(U8(32), k.fetch)
 		u.oneLine(k, i)
 	}
-	u.Label("lastend")
+	for i := 3; i > 0; i-- { // the ends of turns of i lines
+		if i < 3 {
+			u.Label(fmt.Sprintf("last%d%s", i, k.phaseLabel()))
+		}
+		if k.phase >= i && k.phase < valueTurn { // no row has ended in it
+			u.endRow(k)
+		}
+		if i > 1 {
+			u.JMP(LabelRef("last0" + k.phaseLabel()))
+		}
+	}
+	u.Label("last0" + k.phaseLabel())
+}
+
+// columnLines takes a column's lines. Where its rows end is written into the loop, of which there is one for each phase.
+func (u *unit) columnLines(args reg.Register, k *linesKernel, left reg.GPVirtual) {
+	u.CMPQ(at(args, lineGroups), U8(valueTurn))
+	u.JLT(LabelRef(fmt.Sprint("phase", valueTurn)))
+	phase := u.GP64()
+	u.MOVQ(k.done, phase)
+	u.SHRQ(U8(6), phase)
+	u.ANDQ(U8(valueTurn-1), phase)
+	for p := 1; p < valueTurn; p++ {
+		u.CMPQ(phase, U8(p))
+		u.JEQ(LabelRef(fmt.Sprint("phase", p)))
+	}
+	first, base := k.a, k.step.base
+	for p := range valueTurn + 1 {
+		u.Label(fmt.Sprint("phase", p))
+		k.phase, k.a, k.step.base = p, first, base
+		u.linesLoop(k, left, 4)
+		u.lastLines(k, left)
+		if p < valueTurn {
+			u.JMP(LabelRef("phaseend"))
+		}
+	}
+	u.Label("phaseend")
+}
+
+func (k *linesKernel) phaseLabel() string {
+	if k.sums == lineColumns {
+		return fmt.Sprint("phase", k.phase)
+	}
+	return ""
 }
 
 // oneLine multiplies the i-th of the next lines by one value of every row.
@@ -124,6 +172,9 @@ func (u *unit) lastLines(k *linesKernel, left reg.GPVirtual) {
 func (u *unit) oneLine(k *linesKernel, i int) {
 	v := u.pair()
 	for h := range v {
+		if k.n == 0 {
+			continue // sums alone
+		}
 		if k.f16 {
 			u.VCVTPH2PS(k.step.at(i, h*u.width/2), v[h])
 		} else {
@@ -135,7 +186,9 @@ func (u *unit) oneLine(k *linesKernel, i int) {
 		u.VPADDQ(k.step.at(i, 0), k.sum[i], k.sum[i])
 	case lineColumns:
 		u.VPADDQ(k.step.at(i, 0), k.sum[0], k.sum[0])
-		u.VPADDQ(k.sum[0], k.sum[1], k.sum[1])
+		if k.phase == i || k.phase == valueTurn {
+			u.endRow(k)
+		}
 	}
 	for r := range k.acc {
 		m := u.reg()

@@ -5,11 +5,16 @@ import "github.com/mmcloughlin/avo/reg"
 // The sums that kernels over lines take while they multiply, see bulkhead.Lines and bulkhead.Columns.
 //
 // Of K, the four lines of a turn are added to four rows, one addition a line, and the rows count when the block ends. What
-// they count in stays in memory: there are few registers. Of V, every line of a column counts in A and B, and when the
-// column ends these in the totals.
+// they count in stays in memory: there are few registers. Of V, the lines of a column are added to A, and A is added to B
+// where a row ends: at one line of a turn of four, which one depends on the column, or at every line where a token has less
+// than four pieces. Where the last turn is not whole, each column ends one row in it, so that they are as many in all.
 
-// blockRows is bulkhead.BlockRows.
-const blockRows = 4
+const (
+	blockRows = 4 // bulkhead.BlockRows
+	valueTurn = 4 // of bulkhead.Columns
+)
+
+func (u *unit) endRow(k *linesKernel) { u.VPADDQ(k.sum[0], k.sum[1], k.sum[1]) }
 
 func (u *unit) ymms(n int) []reg.VecVirtual {
 	v := make([]reg.VecVirtual, n)
