@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/internal/stop"
 	"github.com/bulkhead-llm/bulkhead/openai"
 )
 
 // choice is one answer on its way from tokens to text.
 //
-// Three things hold text back, each for its own reason: the decoder, until a character is whole; the stopper, until it is
+// Three things hold text back, each for its own reason: the decoder, until a character is whole; the finder of stop strings, until it is
 // no part of a stop string; and log-probabilities wait with the text of their token. The end lets go of what is left.
 type choice struct {
 	index   int
@@ -21,7 +22,7 @@ type choice struct {
 	text    Text
 	leave   func()
 	decoder Decoder
-	stop    stopper
+	stop    stop.Finder
 
 	content  strings.Builder // what was let out
 	pending  []tokenLogprob  // of tokens whose text is held back
@@ -53,7 +54,7 @@ func (d delta) empty() bool { return d.text == "" && len(d.logprobs) == 0 }
 
 func newChoice(text Text, index, n int, req bulkhead.Request, stops []string, leave func()) *choice {
 	return &choice{index: index, prompt: index / n, req: req, text: text, leave: leave,
-		decoder: text.Decoder(), stop: stopper{stops: stops}}
+		decoder: text.Decoder(), stop: stop.Finder{Stops: stops}}
 }
 
 // take adds an event. The refusal says why there is no answer.
@@ -84,7 +85,7 @@ func (c *choice) terminal(t bulkhead.Token) bool {
 func (c *choice) add(text string) (d delta) {
 	c.decoded += len(text)
 	c.runes += utf8.RuneCountInString(text)
-	out, found := c.stop.next(text)
+	out, found := c.stop.Next(text)
 	d.text = out
 	c.released += len(out)
 	c.content.WriteString(out)
@@ -124,7 +125,7 @@ func (c *choice) end(end *bulkhead.End) (delta, *bulkhead.Refusal) {
 	d := c.add(c.decoder.Flush())
 	if d.finish == "" {
 		d.finish = c.finish
-		rest := c.stop.flush()
+		rest := c.stop.Flush()
 		d.text += rest
 		c.content.WriteString(rest)
 		d.logprobs = append(d.logprobs, c.pending...)

@@ -84,9 +84,11 @@ type Meta struct {
 type Finish struct {
 	Type    string          `json:"type"`              // stop, length or abort
 	Matched *bulkhead.Token `json:"matched,omitempty"` // with stop: the token
-	Length  int             `json:"length,omitempty"`  // with length
-	Message string          `json:"message,omitempty"` // with abort
-	Status  int             `json:"status_code,omitempty"`
+	// MatchedText is the stop string that ended the answer, where no token did. On the wire it is matched too.
+	MatchedText string `json:"-"`
+	Length      int    `json:"length,omitempty"`  // with length
+	Message     string `json:"message,omitempty"` // with abort
+	Status      int    `json:"status_code,omitempty"`
 }
 
 // Failure is the error of an answer, in a body of its own or as an event of a stream: OpenAI's error object, and the numbers

@@ -32,6 +32,7 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
 
 	Serve serveCmd `cmd:"" help:"Serve the OpenAI API from one process: a gateway, a prefill worker and a decode worker."`
+	Certs certsCmd `cmd:"" help:"Make certificates and the cluster's secret, for --tls-dir."`
 	Model modelCmd `cmd:"" help:"Look at model files and convert them."`
 	Bench benchCmd `cmd:"" help:"Measure, side by side in one run."`
 }

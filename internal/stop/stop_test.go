@@ -1,4 +1,4 @@
-package gateway
+package stop
 
 import (
 	"strings"
@@ -30,10 +30,10 @@ func TestStopperDoesNotSeeTokens(t *testing.T) {
 		stops := rapid.SliceOfN(letters, 0, 3).Draw(t, "stops")
 		parts := rapid.SliceOfN(rapid.StringOfN(rapid.SampledFrom([]rune("abé")), 0, 4, -1), 0, 8).Draw(t, "parts")
 		want, wantFound := cut(strings.Join(parts, ""), stops)
-		s := stopper{stops: stops}
+		s := Finder{Stops: stops}
 		got, found := "", false
 		for _, p := range parts {
-			out, f := s.next(p)
+			out, f := s.Next(p)
 			got += out
 			if !strings.HasPrefix(want, got) {
 				t.Fatalf("%q left, of %q", got, want)
@@ -43,7 +43,7 @@ func TestStopperDoesNotSeeTokens(t *testing.T) {
 			}
 		}
 		if !found {
-			got += s.flush()
+			got += s.Flush()
 		}
 		if got != want || found != wantFound {
 			t.Fatalf("got %q (%v), want %q (%v)", got, found, want, wantFound)
@@ -53,15 +53,15 @@ func TestStopperDoesNotSeeTokens(t *testing.T) {
 
 // Text that cannot begin a stop string is not held back.
 func TestStopperHoldsLittle(t *testing.T) {
-	s := stopper{stops: []string{"END", "\n\n"}}
+	s := Finder{Stops: []string{"END", "\n\n"}}
 	for _, c := range []struct{ in, out string }{
 		{"a", "a"}, {"bE", "b"}, {"N", ""}, {"x", "ENx"}, {"\n", ""}, {"y", "\ny"}, {"EN\n", "EN"},
 	} {
-		if out, found := s.next(c.in); out != c.out || found {
+		if out, found := s.Next(c.in); out != c.out || found {
 			t.Errorf("%q gave %q (%v), want %q", c.in, out, found, c.out)
 		}
 	}
-	if out, found := s.next("\nrest"); out != "" || !found {
+	if out, found := s.Next("\nrest"); out != "" || !found {
 		t.Errorf("the end gave %q (%v)", out, found)
 	}
 }
