@@ -19,7 +19,7 @@ type poolFlags struct {
 	Window      sizeOrAuto `default:"auto" help:"Tokens that prompt and answer may have together; auto: as many as the model knows and both pools hold." placeholder:"TOKENS"`
 	PrefillPool sizeOrAuto `default:"auto" help:"Tokens that the prefill worker's KV pool holds; auto: from free memory." placeholder:"TOKENS"`
 	DecodePool  sizeOrAuto `default:"auto" help:"Tokens that the decode worker's KV pool holds; auto: from free memory." placeholder:"TOKENS"`
-	PageTokens  int        `default:"32" enum:"16,32,64,128,256,512" help:"Tokens of a page: 16, 32, 64, 128, 256 or 512."`
+	PageTokens  int        `default:"64" enum:"16,32,64,128,256,512" help:"Tokens of a page: 16, 32, 64, 128, 256 or 512."`
 	ClearOnFree bool       `default:"true" negatable:"" help:"Clear pages when they are freed; --no-clear-on-free clears them when they are next handed out."`
 }
 
