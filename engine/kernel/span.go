@@ -15,8 +15,9 @@ const SegmentTokens = 512
 // A span reads every filled block of K and every filled slot of V of its pages exactly once, also those that lie behind its
 // rows' positions, so that the sums that it takes cover the pages whole. It takes them in the pass that loads: few rows are
 // multiplied straight by the lines of a page, many by a copy that the pass widens into scratch, which is all that the rows
-// then see. Either way a line is loaded for its sum right behind the loads that are used, and a thread's loads are seen in
-// order: what the multiplication saw changed, the sum has too.
+// then see. Either way a line is loaded for its sum behind the loads that are used: right behind them, but for V that is
+// widened, where it is when the part of up to 64 tokens is done. A thread's loads are seen in order: what the multiplication
+// saw changed, the sum has too.
 //
 // Keys behind a row's position count exactly nothing, whatever bits they have: their scores are set to minus infinity
 // before anything looks at them, and their values are not multiplied.
