@@ -86,9 +86,10 @@ func (l Layout) VOffset(layer, head int) int {
 // Pages is how many pages n tokens take.
 func (l Layout) Pages(n Tokens) int { return (int(n) + l.PageTokens - 1) / l.PageTokens }
 
-// AppendFingerprint appends an encoding of the layout, the KV type included, that differs for different layouts.
+// AppendFingerprint appends an encoding of the layout, the KV type and the definition of sums included, that differs for
+// different ones.
 func (l Layout) AppendFingerprint(b []byte) []byte {
-	b = append(b, "kv1:f16:blocked16"...)
+	b = append(b, "kv2:f16:blocked16"...)
 	for _, n := range []int{l.Layers, l.KVHeads, l.HeadSize, l.PageTokens} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}

@@ -58,30 +58,42 @@ func TestSumExtends(t *testing.T) {
 	})
 }
 
-// Lines that are taken as columns fold to what they fold to taken in order.
-func TestFoldGroups(t *testing.T) {
+// Tokens of V that are read column by column, in parts that begin at multiples of four, fold to the definition.
+func TestFoldColumns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		groups := make([]Lines, rapid.IntRange(1, 8).Draw(t, "groups"))
-		n, h := rapid.IntRange(0, 40).Draw(t, "lines"), rapid.IntRange(0, 5).Draw(t, "head")
-		data := rapid.SliceOfN(rapid.Byte(), n*len(groups)*LineBytes, n*len(groups)*LineBytes).Draw(t, "data")
-		var whole Lines
-		whole.Add(data)
-		for i := range n * len(groups) {
-			groups[i%len(groups)].Add(data[i*LineBytes:][:LineBytes])
+		l := Layout{Layers: 1, KVHeads: 2, HeadSize: 16 * rapid.IntRange(1, 9).Draw(t, "pieces"), PageTokens: 64}
+		page, pieces, slot := make([]byte, l.PageBytes()), l.HeadSize/16, l.HeadSize*2
+		filled := rapid.IntRange(0, 64).Draw(t, "filled")
+		_, want := fill(t, l, page, 0, filled)
+		first := min(filled, 4*rapid.IntRange(0, 16).Draw(t, "part"))
+		got := FilledTerm(filled)
+		for h := range l.KVHeads {
+			var before, behind Columns
+			off := l.VOffset(0, h)
+			before.Add(page[off:][:first*slot], pieces)
+			behind.Add(page[off:][first*slot:filled*slot], pieces)
+			got += before.Fold(h, pieces, 0, first)
+			if first%4 == 0 {
+				got += behind.Fold(h, pieces, first, filled-first)
+			}
 		}
-		if got, want := FoldGroups(groups, n, h), whole.Fold(h); got != want {
-			t.Fatalf("columns fold to %v, lines to %v", got, want)
+		if got != want {
+			t.Fatalf("columns fold to %v, appends to %v", got, want)
 		}
 	})
 }
 
 // Every single flipped bit of a filled slot changes the sum, and so does every swap of two slots that differ.
 func TestSumDetects(t *testing.T) {
-	l := Layout{Layers: 1, KVHeads: 2, HeadSize: 16, PageTokens: 32}
 	rapid.Check(t, func(t *rapid.T) {
+		l := Layout{Layers: 1, KVHeads: 2, HeadSize: rapid.SampledFrom([]int{16, 64, 80}).Draw(t, "head size"), PageTokens: 32}
 		page := make([]byte, l.PageBytes())
 		k, v := fill(t, l, page, 0, l.PageTokens)
-		for at := l.KOffset(0, 0); at < l.PageBytes(); at++ {
+		step := 1
+		if l.HeadSize > 16 {
+			step = rapid.IntRange(50, 200).Draw(t, "step")
+		}
+		for at := l.KOffset(0, 0); at < l.PageBytes(); at += step {
 			bit := byte(1) << rapid.IntRange(0, 7).Draw(t, "bit")
 			page[at] ^= bit
 			if l.SumK(page, 0, l.PageTokens) == k && l.SumV(page, 0, l.PageTokens) == v {

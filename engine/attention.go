@@ -185,10 +185,8 @@ func (a *attention) collect(f *forward) {
 		n := min(a.pagesOf, t.sums.pages-first)
 		read := a.read[2*i*a.pagesOf:]
 		k, v := t.sums.at(f.layer, u.band)
-		for p := range n {
-			k[first+p] += read[p]
-			v[first+p] += read[a.pagesOf+p]
-		}
+		add(k[first:][:n], read)
+		add(v[first:][:n], read[a.pagesOf:])
 	}
 	for i := range f.pass.parts {
 		t := &f.pass.parts[i]
@@ -211,6 +209,13 @@ func (a *attention) collect(f *forward) {
 			t.app.ExtendK(f.layer, j, k)
 			t.app.ExtendV(f.layer, j, v)
 		}
+	}
+}
+
+func add(to, sums []bulkhead.Sum) {
+	sums = sums[:len(to)]
+	for i := range to {
+		to[i] += sums[i]
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // jobs are the bodies of a forward pass's loops, made once so that a step allocates nothing.
 type jobs struct {
-	embed, fill, project, store, attend, combine, gate, reduce, output parallel.Job
+	embed, fill, project, store, attend, combine, gate, reduce, output, compare parallel.Job
 }
 
 // body is one of forward's methods as a job.
@@ -18,7 +18,7 @@ func (b *body) Do(thread, from, to int) { b.do(thread, from, to) }
 func newJobs(f *forward) jobs {
 	return jobs{
 		embed: &body{f.embed}, fill: &body{f.fillShared}, project: &body{f.project}, store: &body{f.storeAll}, attend: &body{f.attend},
-		combine: &body{f.combine}, gate: &body{f.gateUp}, reduce: &body{f.reduce}, output: &body{f.output},
+		combine: &body{f.combine}, gate: &body{f.gateUp}, reduce: &body{f.reduce}, output: &body{f.output}, compare: &body{f.compare},
 	}
 }
 

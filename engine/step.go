@@ -33,6 +33,7 @@ func (e *Engine) step(work []Work, results []Result, guarded bool) {
 		p.open(work, results, guarded)
 		if len(p.parts) > 0 {
 			e.forward.run(p, logits, guarded)
+			e.forward.compareAll()
 			logits = logits[p.settle(results, logits, e.m.spec.Vocab):]
 		}
 	}
@@ -73,7 +74,8 @@ type part struct {
 	bands int // of its rows, in attention
 	out   int // row of logits; -1 for none
 
-	sums sums // what attention read
+	sums      sums // what attention read
+	violation *bulkhead.Violation
 }
 
 // end is how many tokens the sequence has with the part.
@@ -160,12 +162,12 @@ func (p *pass) open(work []Work, results []Result, guarded bool) {
 	}
 }
 
-// settle compares what attention read with the seals, ends the appends and hands out logits; it returns how many it used.
+// settle ends the appends, those that had a violation without their tokens, and hands out logits; it returns how many it used.
 func (p *pass) settle(results []Result, logits []float32, vocab int) (used int) {
 	for i := range p.parts {
 		t := &p.parts[i]
 		r := &results[t.work]
-		if r.Violation = t.sums.compare(t.app); r.Violation != nil {
+		if r.Violation = t.violation; r.Violation != nil {
 			t.app.Fail(r.Violation)
 			continue
 		}

@@ -50,3 +50,14 @@ func (s *sums) compare(app *kv.Append) *bulkhead.Violation {
 	}
 	return nil
 }
+
+// compareAll holds what was read of every part against its seals. Parts are sequences, which share nothing, and looking at
+// the seals of many pages waits for memory, so threads share the parts.
+func (f *forward) compareAll() { f.pool.Run(f.jobs.compare, len(f.pass.parts), 1) }
+
+func (f *forward) compare(_, from, to int) {
+	for i := from; i < to; i++ {
+		t := &f.pass.parts[i]
+		t.violation = t.sums.compare(t.app)
+	}
+}

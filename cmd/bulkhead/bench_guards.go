@@ -12,7 +12,7 @@ import (
 type benchGuardsCmd struct {
 	benchFlags
 	Contexts   []int `default:"128,2048,8192" help:"Tokens of context to measure at. The model need not know so long a window: what it answers does not matter here."`
-	PageTokens int   `default:"32" enum:"16,32,64,128,256,512" help:"Tokens of a page."`
+	PageTokens int   `default:"64" enum:"16,32,64,128,256,512" help:"Tokens of a page."`
 	Clients    int   `default:"8" help:"Sequences that decode at once, and clients of the server."`
 }
 

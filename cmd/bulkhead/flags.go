@@ -24,7 +24,7 @@ type poolFlags struct {
 
 // pageFlags say what pages are.
 type pageFlags struct {
-	PageTokens  int  `default:"32" enum:"16,32,64,128,256,512" help:"Tokens of a page: 16, 32, 64, 128, 256 or 512."`
+	PageTokens  int  `default:"64" enum:"16,32,64,128,256,512" help:"Tokens of a page: 16, 32, 64, 128, 256 or 512."`
 	ClearOnFree bool `default:"true" negatable:"" help:"Clear pages when they are freed; --no-clear-on-free clears them when they are next handed out."`
 }
 

@@ -35,7 +35,8 @@ func (s *Set) attend(sp *Span, scratch *Scratch, guarded bool) {
 //
 // with i in order, where line(g,i) is 16 values at g*groupStep + i*step of f32 or, in bytes, of f16. Scores are this with
 // blocks of K for groups and dimensions for lines; mixed values are it with 16 dimensions for a group and slots of V for
-// lines. Kernels that take sums add the lines of group g to sums[g*sumStep]. Kernels in assembly read this by offset.
+// lines. Kernels that take sums leave those of their lines, which are whole blocks of K or columns of V, in keys or columns.
+// Kernels in assembly read this by offset.
 type linesArgs struct {
 	out       []float32
 	outStride int
@@ -47,9 +48,9 @@ type linesArgs struct {
 	n         int
 	groupStep int // bytes from group to group
 	groups    int
-	add       int // 0 or 1
-	sums      []bulkhead.Lines
-	sumStep   int    // bytes
+	add       int             // 0 or 1
+	keys      *bulkhead.Lines // but for its N
+	columns   *bulkhead.Columns
 	fetch     []byte // what will be needed next: fetched into the cache, 32 bytes for each line
 }
 
@@ -80,27 +81,22 @@ func (s *Set) load(sp *Span, scratch *Scratch, guarded bool) {
 	parts := sp.cut(scratch)
 	for i := range parts {
 		p := &parts[i]
-		s.loadLines(scratch.k[p.at*scratch.size:], p.k, scratch, p, sp, sp.SumK, guarded)
+		dst := scratch.k[p.at*scratch.size:][:len(p.k)/2]
+		if !guarded {
+			s.widen(dst, p.k)
+			continue
+		}
+		sum := s.widenBlocks(dst, p.k, scratch.size)
+		sp.SumK[p.page] += sum.Fold(sp.Head, p.firstRow())
 	}
 	for i := range parts {
 		p := &parts[i]
-		s.loadLines(scratch.v[p.at*scratch.stride:], p.v, scratch, p, sp, sp.SumV, guarded)
-	}
-}
-
-func (s *Set) loadLines(dst []float32, src []byte, scratch *Scratch, p *part, sp *Span, sums []bulkhead.Sum, guarded bool) {
-	dst = dst[:len(src)/2]
-	if !guarded {
-		s.widen(dst, src)
-		return
-	}
-	sum := &scratch.sum
-	if p.first {
-		*sum = bulkhead.Lines{}
-	}
-	s.widenSum(dst, src, sum)
-	if p.filled > 0 {
-		sums[p.page] += sum.Fold(sp.Head)
+		s.widen(scratch.v[p.at*scratch.stride:][:len(p.v)/2], p.v)
+		if guarded {
+			pieces := scratch.stride / PanelRows
+			sum := s.sumColumns(p.v, pieces)
+			sp.SumV[p.page] += sum.Fold(sp.Head, pieces, p.slot, p.keys)
+		}
 	}
 }
 

@@ -4,7 +4,7 @@ import "github.com/bulkhead-llm/bulkhead"
 
 // direct says whether a span goes straight over F16: where its rows are one tile and attend over every key. That is decode.
 func (s *Set) direct(sp *Span) bool {
-	if len(s.f16) == 0 || sp.Rows > s.f16[0].rows {
+	if len(s.raw) == 0 || sp.Rows > s.raw[0].rows {
 		return false
 	}
 	for r := range sp.Rows {
@@ -17,67 +17,59 @@ func (s *Set) direct(sp *Span) bool {
 
 // attendDirect computes a span of one tile. The order of every sum is that of attendGroup, so the bits are too.
 func (s *Set) attendDirect(sp *Span, scratch *Scratch, guarded bool) {
-	tiles := s.raw
+	keys, values := s.raw, s.raw
 	if guarded {
-		tiles = s.f16
+		keys, values = s.keys, s.values
 	}
-	for tiles[0].rows != sp.Rows { // there is one for each number of rows
-		tiles = tiles[1:]
-	}
+	i := len(keys) - sp.Rows // there is one for each number of rows
 	parts := sp.cut(scratch)
-	s.scoresDirect(sp, scratch, parts, tiles[0].run, guarded)
+	s.scoresDirect(sp, scratch, parts, keys[i].run, guarded)
 	for r := range sp.Rows {
 		scratch.limit[r] = sp.keys()
 	}
 	s.softmaxRows(sp, scratch, 0, sp.Rows)
 	clear(scratch.acc[:sp.Rows*scratch.stride])
-	s.mixDirect(sp, scratch, parts, tiles[0].run, guarded)
+	s.mixDirect(sp, scratch, parts, values[i].run, guarded)
 	s.copyOut(sp, scratch, 0, sp.Rows)
 }
 
 // scoresDirect multiplies queries by keys, part after part.
 func (s *Set) scoresDirect(sp *Span, scratch *Scratch, parts []part, run func(*linesArgs), guarded bool) {
 	block, before := scratch.size*bulkhead.LineBytes, (sp.Rows-1)*SegmentTokens
-	sum, a := scratch.groups[:1], &scratch.args
+	sum, a := &scratch.keys, &scratch.args
 	*a = linesArgs{
 		outStride: SegmentTokens, a: sp.Q[:(sp.Rows-1)*sp.QStride+scratch.size], aStride: sp.QStride,
-		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, sums: sum,
+		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, keys: sum,
 	}
 	for i := range parts {
 		p := &parts[i]
-		if p.first {
-			clear(sum)
-		}
-		a.f16, a.groups, a.fetch = p.k, len(p.k)/block, parts[0].v
+		a.f16, a.groups, a.fetch = p.k, p.blocks(), parts[0].v
 		a.out = scratch.score[p.at:][:before+a.groups*PanelRows]
 		if i+1 < len(parts) {
 			a.fetch = parts[i+1].k
 		}
 		run(a)
-		sum[0].N += len(p.k) / bulkhead.LineBytes
-		if guarded && p.filled > 0 {
-			sp.SumK[p.page] += sum[0].Fold(sp.Head)
+		if guarded {
+			sum.N = a.groups * bulkhead.BlockRows
+			sp.SumK[p.page] += sum.Fold(sp.Head, p.firstRow())
 		}
 	}
 }
 
 // mixDirect adds up values, part after part.
 func (s *Set) mixDirect(sp *Span, scratch *Scratch, parts []part, run func(*linesArgs), guarded bool) {
-	sums, a, before := scratch.groups, &scratch.args, (sp.Rows-1)*SegmentTokens
+	sum, a, before := &scratch.columns, &scratch.args, (sp.Rows-1)*SegmentTokens
 	*a = linesArgs{
 		out: scratch.acc[:sp.Rows*scratch.stride], outStride: scratch.stride, aStride: SegmentTokens, step: scratch.stride * 2,
-		groupStep: bulkhead.LineBytes, groups: len(sums), add: 1, sums: sums, sumStep: linesBytes,
+		groupStep: bulkhead.LineBytes, groups: scratch.stride / PanelRows, add: 1, columns: sum,
 	}
 	for i := range parts {
 		p := &parts[i]
-		if p.first {
-			clear(sums)
-		}
 		a.f16, a.n, a.fetch = p.v, p.keys, parts[min(i+1, len(parts)-1)].v
 		a.a = scratch.score[p.at:][:before+p.keys]
 		run(a)
-		if guarded && p.filled > 0 {
-			sp.SumV[p.page] += bulkhead.FoldGroups(sums, p.filled, sp.Head)
+		if guarded {
+			sp.SumV[p.page] += sum.Fold(sp.Head, a.groups, p.slot, p.keys)
 		}
 	}
 }

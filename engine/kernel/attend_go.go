@@ -2,12 +2,9 @@ package kernel
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/bulkhead-llm/bulkhead"
 )
-
-const linesBytes = int(unsafe.Sizeof(bulkhead.Lines{}))
 
 // linesF32 is the kernel over lines of float32 in pure Go, for one row.
 func linesF32(a *linesArgs) {
@@ -35,13 +32,20 @@ func widen(dst []float32, src []byte) {
 	}
 }
 
-func widenSum(dst []float32, src []byte, sum *bulkhead.Lines) {
+func widenBlocks(dst []float32, src []byte, lines int) bulkhead.Lines {
 	widen(dst, src)
-	sum.Add(src)
+	return sumBlocks(src, lines)
 }
 
-func sumLines(data []byte) (sum bulkhead.Lines) {
-	sum.Add(data)
+func sumColumns(data []byte, pieces int) (sum bulkhead.Columns) {
+	sum.Add(data, pieces)
+	return sum
+}
+
+func sumBlocks(data []byte, lines int) (sum bulkhead.Lines) {
+	for n := lines * bulkhead.LineBytes; len(data) >= n; data = data[n:] {
+		sum.AddBlock(data[:n])
+	}
 	return sum
 }
 

@@ -98,12 +98,17 @@ func (c *cache) checkSums(t fataler, sp *Span) {
 	l := c.layout
 	for i := 0; i*l.PageTokens < sp.keys(); i++ {
 		filled := min(l.PageTokens, sp.keys()-i*l.PageTokens)
-		var k, v bulkhead.Lines
+		var k bulkhead.Lines
+		var v bulkhead.Columns
 		page := c.pages[sp.Segment*SegmentTokens/l.PageTokens+i]
-		k.Add(page[l.KOffset(testLayer, sp.Head):][:(filled+15)/16*l.HeadSize*32])
-		v.Add(page[l.VOffset(testLayer, sp.Head):][:filled*l.HeadStride()*2])
-		if sp.SumK[i] != k.Fold(sp.Head) || sp.SumV[i] != v.Fold(sp.Head) {
-			t.Fatalf("segment %d page %d: sums %v %v, want %v %v", sp.Segment, i, sp.SumK[i], sp.SumV[i], k.Fold(sp.Head), v.Fold(sp.Head))
+		for b := range (filled + 15) / 16 {
+			k.AddBlock(page[l.KOffset(testLayer, sp.Head)+b*l.HeadSize*32:][:l.HeadSize*32])
+		}
+		pieces := l.HeadStride() / 16
+		v.Add(page[l.VOffset(testLayer, sp.Head):][:filled*l.HeadStride()*2], pieces)
+		wantK, wantV := k.Fold(sp.Head, 0), v.Fold(sp.Head, pieces, 0, filled)
+		if sp.SumK[i] != wantK || sp.SumV[i] != wantV {
+			t.Fatalf("segment %d page %d: sums %v %v, want %v %v", sp.Segment, i, sp.SumK[i], sp.SumV[i], wantK, wantV)
 		}
 	}
 }

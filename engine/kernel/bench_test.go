@@ -108,7 +108,7 @@ func BenchmarkFromMemory(b *testing.B) {
 				i := 0
 				next := func() *Weight { i++; return ws[i%copies] }
 				t := quartile(b,
-					func() { s.sum(next().Data) },
+					func() { s.sumBlocks(next().Data, 64) },
 					func() { w := next(); s.MatMul(dst, rows, w, one, 0, w.Panels()) },
 					func() { w := next(); s.MatMul(dst, rows, w, four, 0, w.Panels()) },
 				)
@@ -183,7 +183,7 @@ func benchAttend(b *testing.B, s *Set, n, copies, chunk int) {
 	read := func() { // the same bytes and no more, page after page
 		i++
 		for _, page := range pages[i%copies] {
-			s.sum(page[l.SealBytes():])
+			s.sumBlocks(page[l.SealBytes():], 64)
 		}
 	}
 	t := quartile(b, all(s.AttendUnguarded), all(s.Attend), read)

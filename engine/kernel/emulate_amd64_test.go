@@ -25,11 +25,11 @@ func emulated(t testing.TB) *Set {
 	}
 	lines := func(tiles []linesTile) (out []linesTile) {
 		for _, k := range tiles {
-			out = append(out, linesTile{k.rows, func(a *linesArgs) { e.call(symbolOf(k.run), a, "out", "sums") }})
+			out = append(out, linesTile{k.rows, func(a *linesArgs) { e.call(symbolOf(k.run), a, "out", "keys", "columns") }})
 		}
 		return out
 	}
-	s.f32, s.f16, s.raw = lines(s.f32), lines(s.f16), lines(s.raw)
+	s.f32, s.keys, s.values, s.raw = lines(s.f32), lines(s.keys), lines(s.values), lines(s.raw)
 	s.softmax = e.softmax
 	return &s
 }

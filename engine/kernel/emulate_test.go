@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -76,8 +77,8 @@ func (h *heap) put(data []byte, wanted bool) uint64 {
 	return at
 }
 
-// call runs a kernel whose argument is a pointer to a struct. Each slice in it becomes a region; those named in wanted are
-// copied back. It returns the struct as the kernel left it.
+// call runs a kernel whose argument is a pointer to a struct. Each slice or pointer in it becomes a region; those named in wanted
+// are copied back. It returns the struct as the kernel left it.
 func (e *emulator) call(symbol string, args any, wanted ...string) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,14 +88,17 @@ func (e *emulator) call(symbol string, args any, wanted ...string) []byte {
 	copy(image, unsafe.Slice((*byte)(v.Addr().UnsafePointer()), len(image)))
 	for i := range v.NumField() {
 		f := v.Field(i)
-		if f.Kind() != reflect.Slice {
+		n := 0 // values that the field points to
+		switch {
+		case f.Kind() == reflect.Slice:
+			n = f.Len()
+		case f.Kind() == reflect.Pointer && !f.IsNil():
+			n = 1
+		case f.Kind() != reflect.Pointer:
 			continue
 		}
-		want := false
-		for _, name := range wanted {
-			want = want || name == v.Type().Field(i).Name
-		}
-		bytes := unsafe.Slice((*byte)(f.UnsafePointer()), f.Len()*int(f.Type().Elem().Size()))
+		want := slices.Contains(wanted, v.Type().Field(i).Name)
+		bytes := unsafe.Slice((*byte)(f.UnsafePointer()), n*int(f.Type().Elem().Size()))
 		binary.LittleEndian.PutUint64(image[v.Type().Field(i).Offset:], h.put(bytes, want))
 	}
 	argument := h.put(image, true)

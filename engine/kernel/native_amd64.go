@@ -27,22 +27,24 @@ var avx2Set = &Set{
 		q4_0Type: {{4, mulQ4_0x4AVX2}, {2, mulQ4_0x2AVX2}, {1, mulQ4_0x1AVX2}},
 		q4_1Type: {{4, mulQ4_1x4AVX2}, {2, mulQ4_1x2AVX2}, {1, mulQ4_1x1AVX2}},
 	},
-	quantize: quantizeAVX2Row,
-	f32:      []linesTile{{6, linesF32x6AVX2}, {4, linesF32x4AVX2}, {3, linesF32x3AVX2}, {2, linesF32x2AVX2}, {1, linesF32x1AVX2}},
-	f16:      []linesTile{{4, linesF16x4AVX2}, {3, linesF16x3AVX2}, {2, linesF16x2AVX2}, {1, linesF16x1AVX2}},
-	raw:      []linesTile{{4, linesRawx4AVX2}, {3, linesRawx3AVX2}, {2, linesRawx2AVX2}, {1, linesRawx1AVX2}},
-	softmax:  softmaxAVX2Row,
-	widen:    widenAVX2Lines,
-	widenSum: widenSumAVX2Lines,
-	sum:      sumAVX2Lines,
-	storeK:   storeKAVX2Slot,
-	storeV:   storeVAVX2Slot,
-	square:   squareAVX2Row,
-	scaleMul: scaleMulAVX2Row,
-	rope:     ropeAVX2Head,
-	siluMul:  siluMulAVX2Row,
-	add:      addAVX2Row,
-	addMul:   addMulAVX2Row,
+	quantize:    quantizeAVX2Row,
+	f32:         []linesTile{{6, linesF32x6AVX2}, {4, linesF32x4AVX2}, {3, linesF32x3AVX2}, {2, linesF32x2AVX2}, {1, linesF32x1AVX2}},
+	keys:        []linesTile{{4, linesKeysx4AVX2}, {3, linesKeysx3AVX2}, {2, linesKeysx2AVX2}, {1, linesKeysx1AVX2}},
+	values:      []linesTile{{4, linesValuesx4AVX2}, {3, linesValuesx3AVX2}, {2, linesValuesx2AVX2}, {1, linesValuesx1AVX2}},
+	raw:         []linesTile{{4, linesRawx4AVX2}, {3, linesRawx3AVX2}, {2, linesRawx2AVX2}, {1, linesRawx1AVX2}},
+	softmax:     softmaxAVX2Row,
+	widen:       widenAVX2Lines,
+	widenBlocks: widenBlocksAVX2,
+	sumBlocks:   sumBlocksAVX2Lines,
+	sumColumns:  sumColumnsAVX2,
+	storeK:      storeKAVX2Slot,
+	storeV:      storeVAVX2Slot,
+	square:      squareAVX2Row,
+	scaleMul:    scaleMulAVX2Row,
+	rope:        ropeAVX2Head,
+	siluMul:     siluMulAVX2Row,
+	add:         addAVX2Row,
+	addMul:      addMulAVX2Row,
 }
 
 // avx512Set needs AVX-512 F, BW, VL, DQ and VNNI. What no wider register would speed up it shares with avx2Set.
@@ -58,26 +60,31 @@ var avx512Set = &Set{
 	},
 	quantize: quantizeAVX2Row,
 	f32:      []linesTile{{8, linesF32x8AVX512}, {4, linesF32x4AVX512}, {2, linesF32x2AVX512}, {1, linesF32x1AVX512}},
-	f16: []linesTile{
-		{8, linesF16x8AVX512}, {7, linesF16x7AVX512}, {6, linesF16x6AVX512}, {5, linesF16x5AVX512},
-		{4, linesF16x4AVX512}, {3, linesF16x3AVX512}, {2, linesF16x2AVX512}, {1, linesF16x1AVX512},
+	keys: []linesTile{
+		{8, linesKeysx8AVX512}, {7, linesKeysx7AVX512}, {6, linesKeysx6AVX512}, {5, linesKeysx5AVX512},
+		{4, linesKeysx4AVX512}, {3, linesKeysx3AVX512}, {2, linesKeysx2AVX512}, {1, linesKeysx1AVX512},
+	},
+	values: []linesTile{
+		{8, linesValuesx8AVX512}, {7, linesValuesx7AVX512}, {6, linesValuesx6AVX512}, {5, linesValuesx5AVX512},
+		{4, linesValuesx4AVX512}, {3, linesValuesx3AVX512}, {2, linesValuesx2AVX512}, {1, linesValuesx1AVX512},
 	},
 	raw: []linesTile{
 		{8, linesRawx8AVX512}, {7, linesRawx7AVX512}, {6, linesRawx6AVX512}, {5, linesRawx5AVX512},
 		{4, linesRawx4AVX512}, {3, linesRawx3AVX512}, {2, linesRawx2AVX512}, {1, linesRawx1AVX512},
 	},
-	softmax:  softmaxAVX512Row,
-	widen:    widenAVX2Lines,
-	widenSum: widenSumAVX2Lines,
-	sum:      sumAVX2Lines,
-	storeK:   storeKAVX2Slot,
-	storeV:   storeVAVX2Slot,
-	square:   squareAVX2Row,
-	scaleMul: scaleMulAVX2Row,
-	rope:     ropeAVX2Head,
-	siluMul:  siluMulAVX2Row,
-	add:      addAVX2Row,
-	addMul:   addMulAVX2Row,
+	softmax:     softmaxAVX512Row,
+	widen:       widenAVX2Lines,
+	widenBlocks: widenBlocksAVX2,
+	sumBlocks:   sumBlocksAVX2Lines,
+	sumColumns:  sumColumnsAVX2,
+	storeK:      storeKAVX2Slot,
+	storeV:      storeVAVX2Slot,
+	square:      squareAVX2Row,
+	scaleMul:    scaleMulAVX2Row,
+	rope:        ropeAVX2Head,
+	siluMul:     siluMulAVX2Row,
+	add:         addAVX2Row,
+	addMul:      addMulAVX2Row,
 }
 
 // The functions below check lengths, hand whole blocks of 16 to the kernels, and fill up what remains to a block.
@@ -124,38 +131,48 @@ func widenAVX2Lines(dst []float32, src []byte) {
 	}
 }
 
-func widenSumAVX2Lines(dst []float32, src []byte, sum *bulkhead.Lines) {
-	n := len(src) / bulkhead.LineBytes
-	dst = dst[:n*block]
+func widenBlocksAVX2(dst []float32, src []byte, lines int) (sum bulkhead.Lines) {
+	n := len(src) / (lines * bulkhead.LineBytes)
+	dst = dst[:n*lines*block]
 	if n > 0 {
-		widenSumAVX2(&dst[0], &src[0], n, sum)
+		widenSumBlocksAVX2(&dst[0], &src[0], lines, n, &sum)
 	}
-	sum.N += n
+	sum.N = n * bulkhead.BlockRows
+	return sum
 }
 
-func sumAVX2Lines(data []byte) (sum bulkhead.Lines) {
-	sum.N = len(data) / bulkhead.LineBytes
-	if sum.N > 0 {
-		sumAVX2(&data[0], sum.N, &sum)
+func sumBlocksAVX2Lines(data []byte, lines int) (sum bulkhead.Lines) {
+	n := len(data) / (lines * bulkhead.LineBytes)
+	if n > 0 {
+		sumBlocksAVX2(&data[0], lines, n, &sum)
+	}
+	sum.N = n * bulkhead.BlockRows
+	return sum
+}
+
+func sumColumnsAVX2(data []byte, pieces int) (sum bulkhead.Columns) {
+	step := pieces * bulkhead.LineBytes
+	a := linesArgs{f16: data, step: step, n: len(data) / step, groupStep: bulkhead.LineBytes, groups: pieces, columns: &sum, fetch: data}
+	if a.n > 0 {
+		linesValuesx0AVX2(&a)
 	}
 	return sum
 }
 
 func storeKAVX2Slot(lines []byte, in int, k []float32) (plain, placed uint64) {
-	const turn = 8
+	const turn = 8 // a multiple of BlockRows
 	n := len(k) / turn
 	lines = lines[:len(k)*bulkhead.LineBytes]
 	if n > 0 {
-		p, b := storeKAVX2(&lines[2*in], &k[0], n)
-		for j := range p { // turn t of lane j is dimension t*8+j; back counts it n-t times
-			plain += uint64(p[j])
-			placed += turn*(uint64(n)*uint64(p[j])-uint64(b[j])) + uint64(j)*uint64(p[j])
+		for j, p := range storeKAVX2(&lines[2*in], &k[0], n) {
+			plain += uint64(p)
+			placed += uint64(j%bulkhead.BlockRows) * uint64(p)
 		}
 	}
 	if done := n * turn; done < len(k) {
 		p, d := storeK(lines[done*bulkhead.LineBytes:], in, k[done:])
 		plain += p
-		placed += d + uint64(done)*p
+		placed += d
 	}
 	return plain, placed
 }

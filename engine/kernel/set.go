@@ -19,15 +19,18 @@ type Set struct {
 	quantize func(q []int8, scale []float32, qsum []int32, x []float32)
 
 	f32 []linesTile // attention over lines of float32, most rows first
-	f16 []linesTile // over lines of F16 as they lie in a page, taking sums; empty where going by f32 is as good
-	raw []linesTile // the same without sums
+	// Over lines of F16 as they lie in a page, for every number of rows up to some; empty where going by f32 is as good.
+	keys   []linesTile // blocks of K, taking their sum
+	values []linesTile // columns of V, taking their sum
+	raw    []linesTile // either, without sums
 
-	softmax  func(x []float32, n int, scale float32) (maximum, den float32)
-	widen    func(dst []float32, src []byte)                      // whole lines of F16
-	widenSum func(dst []float32, src []byte, sum *bulkhead.Lines) // adds the lines to sum
-	sum      func(data []byte) bulkhead.Lines
-	storeK   func(lines []byte, in int, k []float32) (plain, placed uint64)
-	storeV   func(dst []byte, v []float32) bulkhead.Lines
+	softmax     func(x []float32, n int, scale float32) (maximum, den float32)
+	widen       func(dst []float32, src []byte)                           // whole lines of F16
+	widenBlocks func(dst []float32, src []byte, lines int) bulkhead.Lines // blocks of K of so many lines each
+	sumBlocks   func(data []byte, lines int) bulkhead.Lines
+	sumColumns  func(data []byte, pieces int) bulkhead.Columns // tokens of V of so many pieces each
+	storeK      func(lines []byte, in int, k []float32) (plain, placed uint64)
+	storeV      func(dst []byte, v []float32) bulkhead.Lines
 
 	square   func(x []float32) float32
 	scaleMul func(dst, x, weight []float32, scale float32)
@@ -103,18 +106,19 @@ var goSet = &Set{
 		q4_0Type: {{1, mulQ4_0}},
 		q4_1Type: {{1, mulQ4_1}},
 	},
-	quantize: quantize,
-	f32:      []linesTile{{1, linesF32}},
-	softmax:  softmax,
-	widen:    widen,
-	widenSum: widenSum,
-	sum:      sumLines,
-	storeK:   storeK,
-	storeV:   storeV,
-	square:   square,
-	scaleMul: scaleMul,
-	rope:     rope,
-	siluMul:  siluMul,
-	add:      add,
-	addMul:   addMul,
+	quantize:    quantize,
+	f32:         []linesTile{{1, linesF32}},
+	softmax:     softmax,
+	widen:       widen,
+	widenBlocks: widenBlocks,
+	sumBlocks:   sumBlocks,
+	sumColumns:  sumColumns,
+	storeK:      storeK,
+	storeV:      storeV,
+	square:      square,
+	scaleMul:    scaleMul,
+	rope:        rope,
+	siluMul:     siluMul,
+	add:         add,
+	addMul:      addMul,
 }

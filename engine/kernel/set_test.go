@@ -26,7 +26,11 @@ func TestSelfTestFinds(t *testing.T) {
 			s.quantize = func(q []int8, d []float32, n []int32, x []float32) { quantize(q, d, n, x); q[9]++ }
 		},
 		"attention: sums": func(s *Set) {
-			s.widenSum = func(dst []float32, src []byte, sum *bulkhead.Lines) { widenSum(dst, src, sum); sum.B[2]++ }
+			s.widenBlocks = func(dst []float32, src []byte, lines int) bulkhead.Lines {
+				l := widenBlocks(dst, src, lines)
+				l.B[2]++
+				return l
+			}
 		},
 		"attention: value": func(s *Set) {
 			s.softmax = func(x []float32, n int, scale float32) (m, d float32) {
@@ -34,10 +38,13 @@ func TestSelfTestFinds(t *testing.T) {
 				return m, d * 1.01
 			}
 		},
+		"store: sums": func(s *Set) {
+			s.sumColumns = func(data []byte, pieces int) bulkhead.Columns { c := sumColumns(data, pieces); c.C[1]++; return c }
+		},
 		"store: other": func(s *Set) {
 			s.storeV = func(dst []byte, v []float32) bulkhead.Lines { l := storeV(dst, v); dst[7] ^= 1; return l }
 		},
-		"store: sums": func(s *Set) {
+		"store": func(s *Set) {
 			s.storeK = func(lines []byte, in int, k []float32) (uint64, uint64) {
 				a, b := storeK(lines, in, k)
 				return a, b + 1

@@ -15,8 +15,9 @@ const SegmentTokens = 512
 // A span reads every filled block of K and every filled slot of V of its pages exactly once, also those that lie behind its
 // rows' positions, so that the sums that it takes cover the pages whole. It takes them in the pass that loads: few rows are
 // multiplied straight by the lines of a page, many by a copy that the pass widens into scratch, which is all that the rows
-// then see. Either way a line is loaded for its sum right behind the loads that are used, and a thread's loads are seen in
-// order: what the multiplication saw changed, the sum has too.
+// then see. Either way a line is loaded for its sum behind the loads that are used: right behind them, but for V that is
+// widened, where it is when the part of up to 64 tokens is done. A thread's loads are seen in order: what the multiplication
+// saw changed, the sum has too.
 //
 // Keys behind a row's position count exactly nothing, whatever bits they have: their scores are set to minus infinity
 // before anything looks at them, and their values are not multiplied.
@@ -46,8 +47,8 @@ type Scratch struct {
 	score        []float32 // groupRows x 512
 	acc          []float32 // groupRows x stride
 	limit        [groupRows]int
-	sum          bulkhead.Lines   // of a page's K or V
-	groups       []bulkhead.Lines // sums of V, one for each 16 dimensions
+	keys         bulkhead.Lines // of a part's K
+	columns      bulkhead.Columns
 	args         linesArgs
 	parts        [SegmentTokens / bulkhead.BlockTokens]part
 }
@@ -64,7 +65,6 @@ func NewScratch(l *bulkhead.Layout) *Scratch {
 		v:      make([]float32, SegmentTokens*l.HeadStride()),
 		score:  make([]float32, groupRows*SegmentTokens),
 		acc:    make([]float32, groupRows*l.HeadStride()),
-		groups: make([]bulkhead.Lines, l.HeadStride()/PanelRows),
 	}
 }
 
@@ -72,10 +72,15 @@ func NewScratch(l *bulkhead.Layout) *Scratch {
 type part struct {
 	at, keys int    // first key, counted from the segment's start, and how many
 	page     int    // of the segment
-	first    bool   // part of its page
-	filled   int    // keys of its page, where the part is the last one of it, else 0
+	slot     int    // of its page at which it starts
 	k, v     []byte // whole blocks of K, filled slots of V
 }
+
+// blocks is how many blocks of K the part has.
+func (p *part) blocks() int { return (p.keys + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens }
+
+// firstRow is the row of its page's sum at which the part's K starts.
+func (p *part) firstRow() int { return p.slot / bulkhead.BlockTokens * bulkhead.BlockRows }
 
 // partTokens is the largest part.
 const partTokens = 64
@@ -90,12 +95,9 @@ func (sp *Span) cut(s *Scratch) []part {
 		filled := min(l.PageTokens, keys-at)
 		for from := 0; from < filled; from += partTokens {
 			n := min(partTokens, filled-from)
-			p := part{at: at + from, keys: n, page: i, first: from == 0}
-			p.k = pages[i][offK+from/bulkhead.BlockTokens*line:][:(n+bulkhead.BlockTokens-1)/bulkhead.BlockTokens*line]
+			p := part{at: at + from, keys: n, page: i, slot: from}
+			p.k = pages[i][offK+from/bulkhead.BlockTokens*line:][:p.blocks()*line]
 			p.v = pages[i][offV+from*s.stride*2:][:n*s.stride*2]
-			if from+n == filled {
-				p.filled = filled
-			}
 			parts = append(parts, p)
 		}
 	}

@@ -12,24 +12,24 @@ import (
 func (s *Set) StoreK(l *bulkhead.Layout, page []byte, layer, head, slot int, k []float32) bulkhead.Sum {
 	checkSlot(l, layer, head, slot, len(k))
 	const step = bulkhead.LineBytes
-	first, in := slot/bulkhead.BlockTokens*len(k), slot%bulkhead.BlockTokens
-	plain, placed := s.storeK(page[l.KOffset(layer, head)+first*step:][:len(k)*step], in, k)
-	placed += uint64(first) * plain
+	at, in := slot/bulkhead.BlockTokens, slot%bulkhead.BlockTokens
+	plain, placed := s.storeK(page[l.KOffset(layer, head)+at*len(k)*step:][:len(k)*step], in, k)
+	placed += uint64(at*bulkhead.BlockRows) * plain
 	// A token's K lies in one halfword of each line: in lane in/4, shifted by 16 bits for each place in it.
-	var a, b [4]uint64
+	lines := bulkhead.Lines{}
 	shift := 16 * (in % 4)
-	a[in/4], b[in/4] = plain<<shift, placed<<shift
-	return foldPlaced(head, a, b)
+	lines.A[in/4], lines.B[in/4] = plain<<shift, -placed<<shift // N is 0, so that N*A-B is placed
+	return lines.Fold(head, 0)
 }
 
-// storeK writes k as halfword in of each line of a block, and returns the sum of the halfwords and that of each times its
-// dimension.
+// storeK writes k as halfword in of each line of a block, and returns the sum of the halfwords and that of each times the
+// row, of the block's, that it counts in.
 func storeK(lines []byte, in int, k []float32) (plain, placed uint64) {
 	for d, v := range k {
 		h := toF16(v)
 		binary.LittleEndian.PutUint16(lines[d*bulkhead.LineBytes+2*in:], h)
 		plain += uint64(h)
-		placed += uint64(d) * uint64(h)
+		placed += uint64(d%bulkhead.BlockRows) * uint64(h)
 	}
 	return plain, placed
 }
@@ -37,14 +37,28 @@ func storeK(lines []byte, in int, k []float32) (plain, placed uint64) {
 // StoreV writes one token's V of one head into its slot, as StoreK does.
 func (s *Set) StoreV(l *bulkhead.Layout, page []byte, layer, head, slot int, v []float32) bulkhead.Sum {
 	checkSlot(l, layer, head, slot, len(v))
+	const turn = 4 // pieces of which the first slot%turn are early, see bulkhead.Layout.WrittenV
 	n := l.HeadStride() * 2
-	lines := s.storeV(page[l.VOffset(layer, head)+slot*n:][:n], v)
-	// Line i of the token is line first+i of the head.
-	first, placed := uint64(slot*n/bulkhead.LineBytes), [4]uint64{}
-	for j, a := range lines.A {
-		placed[j] = first*a + uint64(lines.N)*a - lines.B[j]
+	dst := page[l.VOffset(layer, head)+slot*n:][:n]
+	var all, early, placed [4]uint64
+	for piece := 0; piece < n/bulkhead.LineBytes; {
+		end := piece/turn*turn + slot%turn
+		late := piece >= end
+		if late {
+			end = piece/turn*turn + turn
+		}
+		end = min(end, n/bulkhead.LineBytes)
+		lines := s.storeV(dst[piece*bulkhead.LineBytes:end*bulkhead.LineBytes], v[min(len(v), piece*PanelRows):min(len(v), end*PanelRows)])
+		for j, a := range lines.A {
+			all[j] += a
+			placed[j] += uint64(piece+lines.N)*a - lines.B[j]
+			if !late {
+				early[j] += a
+			}
+		}
+		piece = end
 	}
-	return foldPlaced(head, lines.A, placed)
+	return l.WrittenV(head, slot, all, early, placed)
 }
 
 // storeV writes v and zeros up to the end of the line, and returns the sum of the lines.
@@ -62,15 +76,6 @@ func storeV(dst []byte, v []float32) (sum bulkhead.Lines) {
 	return sum
 }
 
-// foldPlaced is the sum of lines of head whose plain sum, and whose sum with each line times its place, are given.
-func foldPlaced(head int, plain, placed [4]uint64) bulkhead.Sum {
-	lines := bulkhead.Lines{A: plain}
-	for j := range placed {
-		lines.B[j] = -placed[j] // N is 0, so that N*A-B is placed
-	}
-	return lines.Fold(head)
-}
-
 func checkSlot(l *bulkhead.Layout, layer, head, slot, values int) {
 	if layer < 0 || layer >= l.Layers || head < 0 || head >= l.KVHeads || slot < 0 || slot >= l.PageTokens || values != l.HeadSize {
 		panic(fmt.Sprintf("kernel: %d values into slot %d of head %d of layer %d", values, slot, head, layer))
@@ -79,23 +84,33 @@ func checkSlot(l *bulkhead.Layout, layer, head, slot, values int) {
 
 // SumK is the sum of a layer's K as it stands, Layout.SumK.
 func (s *Set) SumK(l *bulkhead.Layout, page []byte, layer, filled int) bulkhead.Sum {
-	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
-	return s.sumHeads(l, page, l.KOffset(layer, 0), l.KHeadBytes(), blocks*l.HeadSize*bulkhead.LineBytes, filled)
+	checkFilled(l, filled)
+	sum := bulkhead.FilledTerm(filled)
+	n := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens * l.HeadSize * bulkhead.LineBytes
+	for h := range l.KVHeads {
+		rows := s.sumBlocks(page[l.KOffset(layer, h):][:n], l.HeadSize)
+		sum += rows.Fold(h, 0)
+	}
+	return sum
 }
 
 // SumV is the sum of a layer's V as it stands, Layout.SumV.
 func (s *Set) SumV(l *bulkhead.Layout, page []byte, layer, filled int) bulkhead.Sum {
-	return s.sumHeads(l, page, l.VOffset(layer, 0), l.VHeadBytes(), filled*l.HeadStride()*2, filled)
+	checkFilled(l, filled)
+	sum := bulkhead.FilledTerm(filled)
+	size, pieces := l.HeadStride()*2, l.HeadStride()/PanelRows
+	for h := range l.KVHeads {
+		for from := 0; from < filled; from += partTokens {
+			n := min(partTokens, filled-from)
+			columns := s.sumColumns(page[l.VOffset(layer, h)+from*size:][:n*size], pieces)
+			sum += columns.Fold(h, pieces, from, n)
+		}
+	}
+	return sum
 }
 
-func (s *Set) sumHeads(l *bulkhead.Layout, page []byte, off, headBytes, n, filled int) bulkhead.Sum {
+func checkFilled(l *bulkhead.Layout, filled int) {
 	if filled < 0 || filled > l.PageTokens {
 		panic(fmt.Sprintf("kernel: %d tokens in a page of %d", filled, l.PageTokens))
 	}
-	sum := bulkhead.FilledTerm(filled)
-	for h := range l.KVHeads {
-		lines := s.sum(page[off+h*headBytes:][:n])
-		sum += lines.Fold(h)
-	}
-	return sum
 }

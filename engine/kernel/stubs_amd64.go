@@ -32,9 +32,9 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.groupStep)-128]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.groups)-136]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.add)-144]
-	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.sums)-152]
-	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.sumStep)-176]
-	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.fetch)-184]
+	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.keys)-152]
+	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.columns)-160]
+	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.fetch)-168]
 	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.x)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.n)-24]
 	_ = [1]struct{}{}[unsafe.Offsetof(softmaxArgs{}.scale)-32]
@@ -157,25 +157,50 @@ func linesF32x2AVX2(a *linesArgs)
 //go:noescape
 func linesF32x1AVX2(a *linesArgs)
 
-// linesF16x4AVX2 does 4 rows over lines of F16, with sums.
+// linesKeysx4AVX2 does 4 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x4AVX2(a *linesArgs)
+func linesKeysx4AVX2(a *linesArgs)
 
-// linesF16x3AVX2 does 3 rows over lines of F16, with sums.
+// linesKeysx3AVX2 does 3 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x3AVX2(a *linesArgs)
+func linesKeysx3AVX2(a *linesArgs)
 
-// linesF16x2AVX2 does 2 rows over lines of F16, with sums.
+// linesKeysx2AVX2 does 2 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x2AVX2(a *linesArgs)
+func linesKeysx2AVX2(a *linesArgs)
 
-// linesF16x1AVX2 does 1 rows over lines of F16, with sums.
+// linesKeysx1AVX2 does 1 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x1AVX2(a *linesArgs)
+func linesKeysx1AVX2(a *linesArgs)
+
+// linesValuesx0AVX2 does 0 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx0AVX2(a *linesArgs)
+
+// linesValuesx4AVX2 does 4 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx4AVX2(a *linesArgs)
+
+// linesValuesx3AVX2 does 3 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx3AVX2(a *linesArgs)
+
+// linesValuesx2AVX2 does 2 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx2AVX2(a *linesArgs)
+
+// linesValuesx1AVX2 does 1 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx1AVX2(a *linesArgs)
 
 // linesRawx4AVX2 does 4 rows over lines of F16, without sums.
 //
@@ -242,20 +267,20 @@ func quantizeAVX2(q *int8, scale *float32, qsum *int32, x *float32, blocks int)
 //go:noescape
 func widenAVX2(dst *float32, src *byte, lines int)
 
-// widenSumAVX2 widens lines of F16 and takes their sum.
+// widenSumBlocksAVX2 widens blocks of K and takes their sum.
 //
 //go:noescape
-func widenSumAVX2(dst *float32, src *byte, lines int, sum *bulkhead.Lines)
+func widenSumBlocksAVX2(dst *float32, src *byte, lines, blocks int, sum *bulkhead.Lines)
 
-// sumAVX2 takes the sum of lines.
+// sumBlocksAVX2 takes the sum of blocks of K.
 //
 //go:noescape
-func sumAVX2(src *byte, lines int, sum *bulkhead.Lines)
+func sumBlocksAVX2(src *byte, lines, blocks int, sum *bulkhead.Lines)
 
 // storeKAVX2 writes 8 halfwords a turn, a line apart.
 //
 //go:noescape
-func storeKAVX2(lines *byte, k *float32, turns int) (plain, back [8]uint32)
+func storeKAVX2(lines *byte, k *float32, turns int) (plain [8]uint32)
 
 // storeVAVX2 writes lines of F16 and takes their sum.
 //
@@ -402,45 +427,90 @@ func linesF32x2AVX512(a *linesArgs)
 //go:noescape
 func linesF32x1AVX512(a *linesArgs)
 
-// linesF16x8AVX512 does 8 rows over lines of F16, with sums.
+// linesKeysx8AVX512 does 8 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x8AVX512(a *linesArgs)
+func linesKeysx8AVX512(a *linesArgs)
 
-// linesF16x7AVX512 does 7 rows over lines of F16, with sums.
+// linesKeysx7AVX512 does 7 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x7AVX512(a *linesArgs)
+func linesKeysx7AVX512(a *linesArgs)
 
-// linesF16x6AVX512 does 6 rows over lines of F16, with sums.
+// linesKeysx6AVX512 does 6 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x6AVX512(a *linesArgs)
+func linesKeysx6AVX512(a *linesArgs)
 
-// linesF16x5AVX512 does 5 rows over lines of F16, with sums.
+// linesKeysx5AVX512 does 5 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x5AVX512(a *linesArgs)
+func linesKeysx5AVX512(a *linesArgs)
 
-// linesF16x4AVX512 does 4 rows over lines of F16, with sums.
+// linesKeysx4AVX512 does 4 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x4AVX512(a *linesArgs)
+func linesKeysx4AVX512(a *linesArgs)
 
-// linesF16x3AVX512 does 3 rows over lines of F16, with sums.
+// linesKeysx3AVX512 does 3 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x3AVX512(a *linesArgs)
+func linesKeysx3AVX512(a *linesArgs)
 
-// linesF16x2AVX512 does 2 rows over lines of F16, with sums.
+// linesKeysx2AVX512 does 2 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x2AVX512(a *linesArgs)
+func linesKeysx2AVX512(a *linesArgs)
 
-// linesF16x1AVX512 does 1 rows over lines of F16, with sums.
+// linesKeysx1AVX512 does 1 rows over lines of F16, with sums of blocks of K.
 //
 //go:noescape
-func linesF16x1AVX512(a *linesArgs)
+func linesKeysx1AVX512(a *linesArgs)
+
+// linesValuesx0AVX512 does 0 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx0AVX512(a *linesArgs)
+
+// linesValuesx8AVX512 does 8 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx8AVX512(a *linesArgs)
+
+// linesValuesx7AVX512 does 7 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx7AVX512(a *linesArgs)
+
+// linesValuesx6AVX512 does 6 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx6AVX512(a *linesArgs)
+
+// linesValuesx5AVX512 does 5 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx5AVX512(a *linesArgs)
+
+// linesValuesx4AVX512 does 4 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx4AVX512(a *linesArgs)
+
+// linesValuesx3AVX512 does 3 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx3AVX512(a *linesArgs)
+
+// linesValuesx2AVX512 does 2 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx2AVX512(a *linesArgs)
+
+// linesValuesx1AVX512 does 1 rows over lines of F16, with sums of columns of V.
+//
+//go:noescape
+func linesValuesx1AVX512(a *linesArgs)
 
 // linesRawx8AVX512 does 8 rows over lines of F16, without sums.
 //

@@ -100,37 +100,100 @@ func (u *unit) foldInts(v reg.VecVirtual, op func(a, b, dst reg.Register)) reg.V
 // convert writes the kernels that move K and V.
 func (u *unit) convert() {
 	u.begin("widen", "(dst *float32, src *byte, lines int)", "widens lines of F16.")
-	u.widenLines(nil)
-	u.end()
-
-	u.begin("widenSum", "(dst *float32, src *byte, lines int, sum *bulkhead.Lines)", "widens lines of F16 and takes their sum.")
-	u.widenLines(u.sumState())
-	u.end()
-
-	u.begin("sum", "(src *byte, lines int, sum *bulkhead.Lines)", "takes the sum of lines.")
-	src, n, state := u.param("src"), u.param("lines"), u.sumState()
+	p, n := newLines(u, true), u.param("lines")
 	u.Label("next")
-	u.VPADDQ(at(src, 0), state.a, state.a)
-	u.VPADDQ(state.a, state.b, state.b)
-	u.PREFETCHT0(at(src, 1024))
-	u.ADDQ(U8(32), src)
+	u.PREFETCHT0(at(p.src, 1024))
+	u.oneMoved(p, 0, nil)
+	u.moved(p, 1)
 	u.DECQ(n)
 	u.JNZ(LabelRef("next"))
-	u.storeSum(state)
 	u.end()
 
+	u.begin("widenSumBlocks", "(dst *float32, src *byte, lines, blocks int, sum *bulkhead.Lines)", "widens blocks of K and takes their sum.")
+	u.eachBlock(newLines(u, true))
+	u.end()
+
+	u.begin("sumBlocks", "(src *byte, lines, blocks int, sum *bulkhead.Lines)", "takes the sum of blocks of K.")
+	u.eachBlock(newLines(u, false))
+	u.end()
 	u.storeK()
 	u.storeV()
 }
 
-// storeK takes 8 dimensions a turn: lane d%8 of plain adds up their halfwords, and back adds up plain after each turn.
+// lineMover goes from line to line of F16, and widens each where there is a place to widen it to.
+type lineMover struct{ dst, src reg.GPVirtual }
+
+func newLines(u *unit, widen bool) lineMover {
+	p := lineMover{src: u.param("src")}
+	if widen {
+		p.dst = u.param("dst")
+	}
+	return p
+}
+
+// oneMoved moves the i-th of the next lines. Its sum is taken of a load behind the loads that widen it, as in oneLine.
+func (u *unit) oneMoved(p lineMover, i int, sum func(i int, m Mem)) {
+	v := u.pair()
+	if p.dst != nil {
+		for h := range v {
+			u.VCVTPH2PS(at(p.src, 32*i+16*h), v[h])
+		}
+	}
+	if sum != nil {
+		sum(i, at(p.src, 32*i))
+	}
+	if p.dst != nil {
+		for h := range v {
+			u.VMOVUPS(v[h], at(p.dst, 64*i+32*h))
+		}
+	}
+}
+
+func (u *unit) moved(p lineMover, n int) {
+	u.ADDQ(U32(32*n), p.src)
+	if p.dst != nil {
+		u.ADDQ(U32(64*n), p.dst)
+	}
+}
+
+// eachBlock moves blocks of lines, at least one, of an even number of lines each: turns of four and perhaps two.
+func (u *unit) eachBlock(p lineMover) {
+	blocks, state, rows := u.param("blocks"), u.sumState(), u.ymms(blockRows)
+	sum := func(i int, m Mem) { u.VPADDQ(m, rows[i], rows[i]) }
+	u.Label("block")
+	u.zeros(rows)
+	left := u.param("lines")
+	u.SUBQ(U8(blockRows), left)
+	u.JLT(LabelRef("last"))
+	u.Label("next")
+	u.PREFETCHT0(at(p.src, 1024))
+	u.PREFETCHT0(at(p.src, 1088))
+	for i := range blockRows {
+		u.oneMoved(p, i, sum)
+	}
+	u.moved(p, blockRows)
+	u.SUBQ(U8(blockRows), left)
+	u.JGE(LabelRef("next"))
+	u.Label("last")
+	u.TESTQ(U32(2), left)
+	u.JZ(LabelRef("blockend"))
+	for i := range 2 {
+		u.oneMoved(p, i, sum)
+	}
+	u.moved(p, 2)
+	u.Label("blockend")
+	u.countRows(rows, state.a, state.b)
+	u.DECQ(blocks)
+	u.JNZ(LabelRef("block"))
+	u.storeSum(state)
+}
+
+// storeK takes 8 dimensions a turn: lane d%8 of plain adds up their halfwords.
 func (u *unit) storeK() {
-	u.begin("storeK", "(lines *byte, k *float32, turns int) (plain, back [8]uint32)",
-		"writes 8 halfwords a turn, a line apart.")
+	u.begin("storeK", "(lines *byte, k *float32, turns int) (plain [8]uint32)", "writes 8 halfwords a turn, a line apart.")
 	lines, k, n := u.param("lines"), u.param("k"), u.param("turns")
-	plain, back := u.YMM(), u.YMM()
+	plain := u.YMM()
 	u.zero(plain)
-	u.zero(back)
 	u.Label("next")
 	v, h, words := u.YMM(), u.XMM(), u.YMM()
 	u.VMOVUPS(at(k, 0), v)
@@ -140,13 +203,11 @@ func (u *unit) storeK() {
 	}
 	u.VPMOVZXWD(h, words)
 	u.VPADDD(words, plain, plain)
-	u.VPADDD(plain, back, back)
 	u.ADDQ(U8(32), k)
 	u.ADDQ(U32(256), lines)
 	u.DECQ(n)
 	u.JNZ(LabelRef("next"))
 	u.VMOVDQU(plain, u.returnArray("plain"))
-	u.VMOVDQU(back, u.returnArray("back"))
 	u.end()
 }
 
@@ -191,31 +252,6 @@ func (u *unit) sumState() *sumState {
 func (u *unit) storeSum(s *sumState) {
 	u.VMOVDQU(s.a, at(s.at, 0))
 	u.VMOVDQU(s.b, at(s.at, 32))
-}
-
-// widenLines loads each line for its sum behind the loads that widen it, as oneLine does.
-func (u *unit) widenLines(s *sumState) {
-	dst, src, n := u.param("dst"), u.param("src"), u.param("lines")
-	u.Label("next")
-	u.PREFETCHT0(at(src, 1024))
-	v := u.pair()
-	for h := range v {
-		u.VCVTPH2PS(at(src, 16*h), v[h])
-	}
-	if s != nil {
-		u.VPADDQ(at(src, 0), s.a, s.a)
-		u.VPADDQ(s.a, s.b, s.b)
-	}
-	for h := range v {
-		u.VMOVUPS(v[h], at(dst, 32*h))
-	}
-	u.ADDQ(U8(32), src)
-	u.ADDQ(U8(64), dst)
-	u.DECQ(n)
-	u.JNZ(LabelRef("next"))
-	if s != nil {
-		u.storeSum(s)
-	}
 }
 
 func (u *unit) returnArray(name string) Mem {

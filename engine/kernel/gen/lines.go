@@ -14,81 +14,78 @@ func (u *unit) lines() {
 		tiles, direct = []int{8, 4, 2, 1}, []int{8, 7, 6, 5, 4, 3, 2, 1}
 	}
 	for _, n := range tiles {
-		u.linesFunc("linesF32", n, false, false)
+		u.linesFunc("linesF32", "float32", linesKernel{n: n})
 	}
 	for _, n := range direct {
-		u.linesFunc("linesF16", n, true, true)
+		u.linesFunc("linesKeys", "F16, with sums of blocks of K", linesKernel{n: n, f16: true, sums: lineKeys, phase: -1})
+	}
+	for _, n := range append([]int{0}, direct...) {
+		u.linesFunc("linesValues", "F16, with sums of columns of V", linesKernel{n: n, f16: true, sums: lineColumns})
 	}
 	for _, n := range direct {
-		u.linesFunc("linesRaw", n, true, false)
+		u.linesFunc("linesRaw", "F16, without sums", linesKernel{n: n, f16: true})
 	}
-}
-
-func (u *unit) linesFunc(name string, n int, f16, sums bool) {
-	kind := "float32"
-	if f16 {
-		kind = "F16, without sums"
-	}
-	if sums {
-		kind = "F16, with sums"
-	}
-	u.begin(fmt.Sprintf("%sx%d", name, n), "(a *linesArgs)", fmt.Sprintf("does %d rows over lines of %s.", n, kind))
-	args := u.param("a")
-	k := linesKernel{n: n, f16: f16, group: u.arg(args, lineF32), done: u.GP64()}
-	k.step = rows{stride: u.arg(args, lineStep), three: u.GP64(), n: 4}
-	u.LEAQ(Mem{Base: k.step.stride, Index: k.step.stride, Scale: 2}, k.step.three)
-	if f16 {
-		u.MOVQ(at(args, lineF16), k.group)
-		k.fetch = u.arg(args, lineFetch)
-	}
-	u.XORQ(k.done, k.done)
-	if sums {
-		k.state = u.arg(args, lineSums)
-	}
-
-	u.Label("group")
-	u.startLines(args, &k)
-	if sums {
-		k.sumA, k.sumB = u.YMM(), u.YMM()
-		u.VMOVDQU(at(k.state, 0), k.sumA)
-		u.VMOVDQU(at(k.state, 32), k.sumB)
-	}
-	k.a = u.rows(args, n, lineA, lineAStride, 4)
-	line, left := u.GP64(), u.arg(args, lineN)
-	u.MOVQ(k.group, line)
-	k.step.base = []reg.GPVirtual{line}
-	u.linesLoop(&k, left, 4)
-	u.linesLoop(&k, left, 1)
-	if sums {
-		u.VMOVDQU(k.sumA, at(k.state, 0))
-		u.VMOVDQU(k.sumB, at(k.state, 32))
-		u.ADDQ(at(args, lineSumStep), k.state)
-	}
-	u.endLines(args, &k)
-	u.ADDQ(at(args, lineGroupStep), k.group)
-	groups := u.arg(args, lineGroups)
-	u.SHLQ(U8(6), groups)
-	u.CMPQ(k.done, groups)
-	u.JLT(LabelRef("group"))
-	u.end()
 }
 
 // linesKernel is what a kernel over lines is made of.
 type linesKernel struct {
 	n           int // rows
 	f16         bool
+	sums        int           // lineKeys, lineColumns, or 0 where no sums are taken
 	group, done reg.GPVirtual // place of the group's lines; bytes of a row's outputs that have been written
 	fetch       reg.GPVirtual // what is fetched meanwhile
-	state       reg.GPVirtual // place of the group's sums; nil where none are taken
-	sumA, sumB  reg.VecVirtual
+	phase       int           // of a column: the line of a turn at which its rows end; valueTurn where every line is one
+	sum         []reg.VecVirtual
+	total       []reg.VecVirtual
 	acc         []pair
 	a, step     rows // multiplicands; the next lines
+}
+
+func (u *unit) linesFunc(name, kind string, k linesKernel) {
+	u.begin(fmt.Sprintf("%sx%d", name, k.n), "(a *linesArgs)", fmt.Sprintf("does %d rows over lines of %s.", k.n, kind))
+	args := u.param("a")
+	k.group, k.done = u.arg(args, lineF32), u.GP64()
+	k.step = rows{stride: u.arg(args, lineStep), three: u.GP64(), n: 4}
+	u.LEAQ(Mem{Base: k.step.stride, Index: k.step.stride, Scale: 2}, k.step.three)
+	if k.f16 {
+		u.MOVQ(at(args, lineF16), k.group)
+		k.fetch = u.arg(args, lineFetch)
+	}
+	u.XORQ(k.done, k.done)
+	u.beginSums(args, &k)
+
+	u.Label("group")
+	u.startLines(args, &k)
+	u.startRows(&k)
+	k.a = u.rows(args, k.n, lineA, lineAStride, 4)
+	line, left := u.GP64(), u.arg(args, lineN)
+	u.MOVQ(k.group, line)
+	k.step.base = []reg.GPVirtual{line}
+	switch k.sums {
+	case lineKeys:
+		u.linesLoop(&k, left, 4)
+		u.lastLines(&k, left)
+	case lineColumns:
+		u.columnLines(args, &k, left)
+	default:
+		u.linesLoop(&k, left, 4)
+		u.linesLoop(&k, left, 1)
+	}
+	u.endSums(args, &k)
+	u.endLines(args, &k)
+	u.ADDQ(at(args, lineGroupStep), k.group)
+	groups := u.arg(args, lineGroups)
+	u.SHLQ(U8(6), groups)
+	u.CMPQ(k.done, groups)
+	u.JLT(LabelRef("group"))
+	u.storeSums(args, &k)
+	u.end()
 }
 
 // linesLoop takes lines, some in each turn, while there are as many left. Several in a turn make the loop short enough for
 // its end to be predicted.
 func (u *unit) linesLoop(k *linesKernel, left reg.GPVirtual, some int) {
-	label := fmt.Sprintf("lines%d", some)
+	label := fmt.Sprintf("lines%d%s", some, k.phaseLabel())
 	u.SUBQ(U8(some), left)
 	u.JLT(LabelRef(label + "end"))
 	u.Label(label)
@@ -109,6 +106,63 @@ func (u *unit) linesLoop(k *linesKernel, left reg.GPVirtual, some int) {
 	u.ADDQ(U8(some), left)
 }
 
+// lastLines takes up to three lines, each in the row of the sum that its place in a turn of four gives it.
+func (u *unit) lastLines(k *linesKernel, left reg.GPVirtual) {
+	for i := range 3 {
+		u.CMPQ(left, U8(i+1))
+		u.JLT(LabelRef(fmt.Sprintf("last%d%s", i, k.phaseLabel())))
+		if i == 0 {
+			u.PREFETCHT0(at(k.fetch, 0))
+		}
+		u.ADDQ(U8(32), k.fetch)
+		u.oneLine(k, i)
+	}
+	for i := 3; i > 0; i-- { // the ends of turns of i lines
+		if i < 3 {
+			u.Label(fmt.Sprintf("last%d%s", i, k.phaseLabel()))
+		}
+		if k.phase >= i && k.phase < valueTurn { // no row has ended in it
+			u.endRow(k)
+		}
+		if i > 1 {
+			u.JMP(LabelRef("last0" + k.phaseLabel()))
+		}
+	}
+	u.Label("last0" + k.phaseLabel())
+}
+
+// columnLines takes a column's lines. Where its rows end is written into the loop, of which there is one for each phase.
+func (u *unit) columnLines(args reg.Register, k *linesKernel, left reg.GPVirtual) {
+	u.CMPQ(at(args, lineGroups), U8(valueTurn))
+	u.JLT(LabelRef(fmt.Sprint("phase", valueTurn)))
+	phase := u.GP64()
+	u.MOVQ(k.done, phase)
+	u.SHRQ(U8(6), phase)
+	u.ANDQ(U8(valueTurn-1), phase)
+	for p := 1; p < valueTurn; p++ {
+		u.CMPQ(phase, U8(p))
+		u.JEQ(LabelRef(fmt.Sprint("phase", p)))
+	}
+	first, base := k.a, k.step.base
+	for p := range valueTurn + 1 {
+		u.Label(fmt.Sprint("phase", p))
+		k.phase, k.a, k.step.base = p, first, base
+		u.linesLoop(k, left, 4)
+		u.lastLines(k, left)
+		if p < valueTurn {
+			u.JMP(LabelRef("phaseend"))
+		}
+	}
+	u.Label("phaseend")
+}
+
+func (k *linesKernel) phaseLabel() string {
+	if k.sums == lineColumns {
+		return fmt.Sprint("phase", k.phase)
+	}
+	return ""
+}
+
 // oneLine multiplies the i-th of the next lines by one value of every row.
 //
 // Where sums are taken, the line is loaded a second time for them, behind the loads for the multiplication, and from the
@@ -118,15 +172,23 @@ func (u *unit) linesLoop(k *linesKernel, left reg.GPVirtual, some int) {
 func (u *unit) oneLine(k *linesKernel, i int) {
 	v := u.pair()
 	for h := range v {
+		if k.n == 0 {
+			continue // sums alone
+		}
 		if k.f16 {
 			u.VCVTPH2PS(k.step.at(i, h*u.width/2), v[h])
 		} else {
 			u.VMOVUPS(k.step.at(i, h*u.width), v[h])
 		}
 	}
-	if k.state != nil {
-		u.VPADDQ(k.step.at(i, 0), k.sumA, k.sumA)
-		u.VPADDQ(k.sumA, k.sumB, k.sumB)
+	switch k.sums {
+	case lineKeys:
+		u.VPADDQ(k.step.at(i, 0), k.sum[i], k.sum[i])
+	case lineColumns:
+		u.VPADDQ(k.step.at(i, 0), k.sum[0], k.sum[0])
+		if k.phase == i || k.phase == valueTurn {
+			u.endRow(k)
+		}
 	}
 	for r := range k.acc {
 		m := u.reg()
