@@ -242,6 +242,9 @@ func TestFaultAfterFirstToken(t *testing.T) {
 			if n := len(r.prefill[0].Requests()); n != 1 {
 				t.Errorf("%d attempts", n)
 			}
+			if tt.fault != clustertest.ErrorEvent { // it may be working still
+				r.until("decode was told to stop", func() bool { return len(r.decode[0].Aborts())+len(r.decode[1].Aborts()) > 0 })
+			}
 		})
 	}
 }

@@ -180,7 +180,10 @@ func (c *Cluster) probed(n *node, info *sglang.ServerInfo, state *tls.Connection
 	defer c.mu.Unlock()
 	defer c.changed()
 	if err != nil {
-		c.complain(n, "a worker does not answer its probe", err)
+		if n.told == "" { // once until it answers again: such errors have another port each
+			c.complain(n, "a worker does not answer its probe", err)
+		}
+		n.told = err.Error()
 		if n.info.bad() {
 			close(n.down)
 			c.log.Error("a worker is out: it does not answer its probes", "role", n.id.role, "worker", n.name(), "url", n.id.url, "err", err)
