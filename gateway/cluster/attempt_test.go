@@ -165,6 +165,18 @@ func TestAttempt(t *testing.T) {
 	})
 }
 
+// Decode passes on that prefill drains: prefill is better left out, and decode is not.
+func TestEcho(t *testing.T) {
+	o := &outcome{kind: crowded, refusal: bulkhead.Refuse(bulkhead.CodeDraining, "", "x")}
+	if v := settle(o, o, neither, neither, neither); len(v.avoid) != 1 || v.avoid[0] != Prefill {
+		t.Errorf("%v", v.avoid)
+	}
+	other := &outcome{kind: crowded, refusal: bulkhead.Refuse(bulkhead.CodeDraining, "", "y")}
+	if v := settle(o, other, neither, neither, neither); len(v.avoid) != 2 {
+		t.Errorf("%v", v.avoid)
+	}
+}
+
 // Decode answers all the same, though prefill has failed and it was told to stop: nothing of that was passed on, so it is no
 // answer.
 func TestAnswerAfterStop(t *testing.T) {
@@ -212,6 +224,9 @@ func TestSettle(t *testing.T) {
 		{o(violated), o(failed), false, true, "violated final p=BADLY d=- link=-"},
 		{o(refused), o(violated), true, false, "violated final p=- d=BADLY link=-"},
 		{o(garbage), o(aborted), false, true, "failed again p=BADLY d=- link=-"},
+		{o(failed), o(failed), true, false, "failed again p=BADLY d=- link=-"},       // decode passes on why prefill stopped, and is first
+		{o(violated), o(violated), true, false, "violated final p=BADLY d=- link=-"}, // likewise
+		{o(failed), o(violated), true, false, "violated final p=- d=BADLY link=-"},   // decode could not prove a page
 		{o(stalled), o(lost), false, false, "failed again p=BADLY d=- link=-"},
 	} {
 		p, d, link := marks(tt.p, tt.d, tt.pAsked, tt.dAsked)

@@ -197,7 +197,8 @@ func (r *running) conclude(v verdict) {
 		*side
 		n *node
 	}{{&r.p, r.pair.prefill}, {&r.d, r.pair.decode}} {
-		if s.out != nil && s.out.kind == crowded && s.out.refusal.Code != bulkhead.CodeBusy {
+		echo := s.side == &r.d && echoes(r.p.out, r.d.out)
+		if said(s.out, crowded) && s.out.refusal.Code != bulkhead.CodeBusy && !echo {
 			r.c.rest(s.n)
 		}
 	}

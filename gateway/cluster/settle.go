@@ -44,7 +44,7 @@ func settle(p, d *outcome, pMark, dMark, link mark) verdict {
 			v := verdict{end: endOf(s.role, s.o), retry: kinds.retry, detail: fmt.Sprintf("%s %v: %s", s.role, s.o.kind, s.o.detail)}
 			v.apart = link == badly
 			for _, t := range sides {
-				if t.mark == badly || t.o != nil && t.o.kind == crowded {
+				if t.mark == badly || said(t.o, crowded) && !(t.role == Decode && echoes(p, d)) {
 					v.avoid = append(v.avoid, t.role)
 				}
 			}
@@ -101,6 +101,8 @@ func endOf(role Role, o *outcome) *bulkhead.End {
 //   - A side that was not reached, or whose connection broke, is charged, and then nothing that the other says is: it has
 //     noticed the same.
 //   - A side that failed, answered with nonsense, violated a page or went silent is charged, unless it had been told to stop.
+//   - Each worker tells the other why it stops, and the other says the same then. So a page that was violated at prefill, or
+//     prefill's own failure, is not charged to decode; nor is it charged to prefill that decode could not prove a page.
 //   - A handoff that was lost between two workers that both answer charges their link, and neither of them: each may be well
 //     with others.
 //   - Refusals, full queues, and what was told to stop charge nobody.
@@ -115,10 +117,31 @@ func marks(p, d *outcome, pAsked, dAsked bool) (prefill, decode, link mark) {
 		if prefill == badly {
 			prefill = neither
 		}
-	case p != nil && p.kind == lost || d != nil && d.kind == lost:
+	case said(p, violated):
+		prefill, decode = badly, echoed(decode)
+	case said(d, violated):
+		decode, prefill = badly, echoed(prefill)
+	case said(p, failed):
+		prefill, decode = badly, echoed(decode)
+	case said(p, lost), said(d, lost):
 		link = badly
 	}
 	return prefill, decode, link
+}
+
+// echoed is the mark of a side that has only passed on how the other failed.
+func echoed(m mark) mark {
+	if m == badly {
+		return neither
+	}
+	return m
+}
+
+func said(o *outcome, k outcomeKind) bool { return o != nil && o.kind == k }
+
+// echoes says that decode has passed on that prefill takes no requests: decode itself may.
+func echoes(p, d *outcome) bool {
+	return said(p, crowded) && said(d, crowded) && p.refusal.Code == d.refusal.Code && p.refusal.Message == d.refusal.Message
 }
 
 func vanished(o *outcome) bool {
