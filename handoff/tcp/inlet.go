@@ -158,7 +158,7 @@ func (in *Inlet) Pull(id bulkhead.Room, page int, l handoff.Landing) {
 	r.pulled[page] = struct{}{}
 	r.open++
 	r.link.pulls.push(&pull{room: r, page: page, landing: l, dst: dst})
-	r.link.conn.wake()
+	r.link.wakeToAsk()
 }
 
 // End sends the target's end.

@@ -157,7 +157,17 @@ func (l *link) arrived(x *pull, p wire.Page) {
 	x.room.open--
 	in.arrivals = append(in.arrivals, handoff.Arrival{Room: x.room.id, Page: x.page})
 	in.tally.page(len(x.dst), p.Ring, true)
-	if l.pulls.len() > 0 || len(l.credits) > 0 {
+	l.wakeToAsk()
+}
+
+// lowWater is how many bytes on their way are enough for now: with so many, pulls and slots are gathered, and asked for and
+// given back together. Pages come in order, so one that is asked for later does not come later.
+const lowWater = 4 << 20
+
+// wakeToAsk wakes the writer where the source would soon have nothing to send, or no slot to put it. The lock is held.
+func (l *link) wakeToAsk() {
+	few := l.flight < lowWater && l.pulls.len() > 0
+	if few || l.ring != nil && len(l.credits) > l.ring.slots/4 {
 		l.conn.wake()
 	}
 }

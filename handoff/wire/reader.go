@@ -58,16 +58,6 @@ func (r *Reader) Buffered(dst []byte) int {
 	return n
 }
 
-// Spare is where whoever reads on from the stream may put what comes after the raw bytes that it wants, and Took says how
-// much came: a read of a page's end brings the next frame along. Nothing is buffered meanwhile.
-func (r *Reader) Spare() []byte {
-	r.start, r.end = 0, 0
-	return r.buf
-}
-
-// Took says how many bytes were put into Spare.
-func (r *Reader) Took(n int) { r.end = n }
-
 var errNoProgress = errors.New("handoff: reads bring nothing")
 
 // fill sees to it that n bytes are buffered.
