@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits are what one pair of workers and its gateway hold to. Each is enforced where it is named; how they relate is
+// Limits are what one pair of workers and its gateway, or one worker of a pair, hold to. Each is enforced where it is named; how they relate is
 // checked here, at start and again whenever one of them changes.
 type Limits struct {
 	Window      Tokens // what clients are told: prompt plus answer
@@ -20,25 +20,73 @@ type Limits struct {
 	Chunk          Tokens        // prompt tokens that prefill computes in one step
 	DrainTimeout   time.Duration // how long running requests have after SIGTERM
 	RequestTimeout time.Duration // deadline of a request that names none; 0: none
+	HandoffTimeout time.Duration // how long prefill keeps computed pages that no decode worker has asked for; 0: the worker's default
+
+	Role Role // whose limits these are
 }
 
-// FitWindow is the largest window that the model knows and both pools can hold. A sequence of n tokens takes whole pages,
-// so each pool counts in whole pages.
-func (l Limits) FitWindow() Tokens {
-	return min(l.ModelWindow, wholePages(l.PrefillPool, l.PageTokens), wholePages(l.DecodePool, l.PageTokens))
-}
+// Role says which pools a worker has, and so which of them its window must fit. A worker answers for its own pool and is
+// not told the other's: whoever chooses pairs takes the least window of both.
+type Role int
 
-// Check refuses limits that contradict each other: a window that is larger than a pool or than the model's own, or a
-// bound of zero. The message names both numbers and the way out.
-func (l Limits) Check() error {
-	pools := []struct {
-		what, flag string
-		size       Tokens
-	}{
-		{"prefill pool", "--prefill-pool", wholePages(l.PrefillPool, l.PageTokens)},
-		{"decode pool", "--decode-pool", wholePages(l.DecodePool, l.PageTokens)},
+// The roles.
+const (
+	RolePair    Role = iota // both pools, in one process
+	RolePrefill             // PrefillPool alone; DecodePool means nothing
+	RoleDecode              // DecodePool alone; PrefillPool means nothing
+)
+
+func (r Role) String() string {
+	switch r {
+	case RolePair:
+		return "pair"
+	case RolePrefill:
+		return "prefill"
+	case RoleDecode:
+		return "decode"
 	}
-	for _, p := range pools {
+	return fmt.Sprintf("role %d", int(r))
+}
+
+// boundPool is a pool that the window must fit.
+type boundPool struct {
+	what, flag string
+	size       Tokens // in whole pages, as a sequence takes them
+}
+
+// pools are those of the role.
+func (l Limits) pools() []boundPool {
+	prefill := boundPool{"prefill pool", "--prefill-pool", wholePages(l.PrefillPool, l.PageTokens)}
+	decode := boundPool{"decode pool", "--decode-pool", wholePages(l.DecodePool, l.PageTokens)}
+	switch l.Role {
+	case RolePrefill:
+		return []boundPool{prefill}
+	case RoleDecode:
+		return []boundPool{decode}
+	}
+	return []boundPool{prefill, decode}
+}
+
+// FitWindow is the largest window that the model knows and the role's pools can hold. A sequence of n tokens takes whole
+// pages, so each pool counts in whole pages.
+func (l Limits) FitWindow() Tokens {
+	fit := l.ModelWindow
+	for _, p := range l.pools() {
+		fit = min(fit, p.size)
+	}
+	return fit
+}
+
+// Check refuses limits that contradict each other: a window that is larger than a pool of the role or than the model's own,
+// a bound of zero, a negative time-out or an unknown role. The message names both numbers and the way out.
+func (l Limits) Check() error {
+	if l.Role < RolePair || l.Role > RoleDecode {
+		return fmt.Errorf("%v: must be pair, prefill or decode", l.Role)
+	}
+	if l.HandoffTimeout < 0 {
+		return fmt.Errorf("--handoff-timeout %v: must not be negative", l.HandoffTimeout)
+	}
+	for _, p := range l.pools() {
 		if l.Window > p.size {
 			return fmt.Errorf("the window of %d tokens does not fit the %s of %d tokens: lower --window to %d or less "+
 				"(or leave it at auto), or raise %s to %d or more", l.Window, p.what, p.size, l.FitWindow(), p.flag, l.Window)

@@ -71,6 +71,39 @@ func TestAdmittedFits(t *testing.T) {
 	})
 }
 
+// Rule I7, every worker for itself: a prefill and a decode worker hold the window against their own pool alone, on both
+// sides of its border, and a pair against both.
+func TestRoles(t *testing.T) {
+	for _, c := range []struct {
+		role            Role
+		prefill, decode Tokens
+		fit             Tokens
+	}{
+		{RolePair, 1024, 2048, 1024}, {RolePair, 2048, 1024, 1024}, {RolePair, 1024, 0, 0},
+		{RolePrefill, 1024, 0, 1024}, {RolePrefill, 1055, 64, 1024}, {RoleDecode, 0, 1024, 1024}, {RoleDecode, 64, 1087, 1056},
+		{RolePrefill, 1 << 20, 0, 8192}, {RoleDecode, 0, 1 << 20, 8192},
+	} {
+		l := testLimits(0)
+		l.Role, l.PrefillPool, l.DecodePool = c.role, c.prefill, c.decode
+		if fit := l.FitWindow(); fit != c.fit {
+			t.Errorf("%v of %d and %d: the window that fits is %d, want %d", c.role, c.prefill, c.decode, fit, c.fit)
+		}
+		for more, ok := range map[Tokens]bool{-1: true, 0: true, 1: false} {
+			if l.Window = c.fit + more; l.Window >= 2 && (l.Check() == nil) != ok {
+				t.Errorf("%v of %d and %d, window %d: %v", c.role, c.prefill, c.decode, l.Window, l.Check())
+			}
+		}
+	}
+	l := testLimits(100)
+	if l.Role = RoleDecode + 1; l.Check() == nil {
+		t.Error("an unknown role was taken")
+	}
+	l = testLimits(100)
+	if l.HandoffTimeout = -1; l.Check() == nil {
+		t.Error("a negative time-out was taken")
+	}
+}
+
 // The refusal to start names both numbers, the flag and the way out.
 func TestCheckSaysWhy(t *testing.T) {
 	l := testLimits(4096)

@@ -31,6 +31,8 @@ type Outlet interface {
 	Publish(offer Message, pages [][]byte)
 	// Stop sends a Stop. A room that no target has entered is abandoned by it: nobody can enter it from now on.
 	Stop(m Message)
+	// Entered reports whether a target has entered the room, if only to leave it again.
+	Entered(room bulkhead.Room) bool
 	// Close forgets a room that the source has retired.
 	Close(room bulkhead.Room)
 	// Receive takes what has come since the last call: Commit, Abandon and Lost.

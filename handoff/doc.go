@@ -1,12 +1,13 @@
 // Package handoff is one room, from the first page that is published to the commit, as a state machine for each side. It
-// is pure: no goroutine, lock, clock or I/O. A carrier ([github.com/bulkhead-llm/bulkhead/handoff/inproc] within one
-// process) takes the messages and the bytes from one side to the other; a worker's loop does what the machines say.
+// is pure: no goroutine, lock, clock or I/O. A carrier, an [Outlet] and an [Inlet] ([github.com/bulkhead-llm/bulkhead/handoff/inproc]
+// within one process), takes the messages and the bytes from one side to the other; a worker's loop does what the machines
+// say.
 //
 //	source (prefill)                          target (decode)
 //	Sealed(n)  -- Offer n ------------------> Receive; Next: which page to pull now
 //	Sealed(n)  -- Offer n ------------------> ...
 //	                                          Reserved: pages are reserved, some are its own
-//	             <....... bytes of page i ... Pulling(i), then Proven(i) or Failed(i)
+//	             <....... bytes of page i ... Pulling(i); when it has arrived Proven(i) or Failed(i)
 //	                                          all proven: Commit
 //	Receive    <------------------ Commit --- committed: the reservation is a sequence
 //	unpin
@@ -76,9 +77,10 @@ const (
 	Pending   Outcome = iota
 	Committed         // the target has a sequence of proven pages
 	Abandoned         // it has nothing
+	Broken            // at a source alone: the carrier has lost the target, whose own outcome nobody will tell
 )
 
-func (o Outcome) String() string { return [...]string{"pending", "committed", "abandoned"}[o] }
+func (o Outcome) String() string { return [...]string{"pending", "committed", "abandoned", "lost"}[o] }
 
 // Error is an event that does not fit the state of a room.
 type Error struct {

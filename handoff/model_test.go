@@ -20,6 +20,8 @@ type world struct {
 	ends     int  // how often End said something
 	stopped  bool // some side stopped
 	alone    bool // the source stopped before it had offered anything, and is gone
+	cut      bool // the connection is lost: nothing is on its way any more
+	told     bool // and the source has been told
 }
 
 func (w world) clone() world {
@@ -73,7 +75,8 @@ func (w world) moves() map[string]func(*world) error {
 			}
 		}
 	}
-	if i, ok := w.t.Next(); ok {
+	w.lose(m)
+	if i, ok := w.t.Next(); ok && !w.cut {
 		m["pull"] = func(w *world) error { return w.t.Pulling(i) }
 	}
 	for _, i := range w.t.Landing() {
@@ -90,24 +93,56 @@ func (w world) moves() map[string]func(*world) error {
 	return m
 }
 
+// lose are the events of a connection that breaks, in every state of either side. What is on its way is gone. The target hears
+// of it, and pages that were landing arrive with an error or have arrived before; the source hears of it when the carrier
+// reads no more, unless the target's end was there already.
+func (w world) lose(m map[string]func(*world) error) {
+	if over := w.s.Retired() && w.t.Outcome() != Pending; !w.cut && !over {
+		m["lost"] = func(w *world) error {
+			w.cut, w.stopped, w.toTarget = true, true, nil
+			if w.t.Outcome() == Pending {
+				w.toTarget = []Message{{Room: testRoom, Kind: Lost}}
+			}
+			return nil
+		}
+	}
+	if w.cut && !w.told && !w.alone && !w.s.Retired() && len(w.toSource) == 0 {
+		m["source hears of it"] = func(w *world) error {
+			w.told = true
+			return w.s.Receive(Message{Room: testRoom, Kind: Lost})
+		}
+	}
+	if w.cut {
+		for _, i := range w.t.Landing() {
+			m[fmt.Sprint("not arrived ", i)] = func(w *world) error {
+				w.t.Stop()
+				return w.t.Fenced(i)
+			}
+		}
+	}
+}
+
 // check is what must hold after every event.
 func (w *world) check() error {
 	if out, msg := w.t.End(); out != Pending {
-		w.ends++
-		w.toSource = append(w.toSource, msg)
+		if w.ends++; !w.cut {
+			w.toSource = append(w.toSource, msg)
+		}
 	}
 	switch {
 	case w.ends > 1:
 		return fmt.Errorf("%d ends", w.ends)
-	case w.t.open > 0 && w.s.Retired():
+	case w.t.open > 0 && w.s.Retired() && !w.told:
 		return fmt.Errorf("the source let go while the target reads")
-	case w.t.Outcome() == Pending && w.s.Retired() && !w.alone:
+	case w.t.Outcome() == Pending && w.s.Retired() && !w.alone && !w.told:
 		return fmt.Errorf("the source let go and the target is still at it")
 	case w.t.Outcome() == Committed && w.t.missing > 0:
 		return fmt.Errorf("committed with %d pages missing", w.t.missing)
 	case w.t.Outcome() != Pending && w.t.open > 0:
 		return fmt.Errorf("over with %d landings open", w.t.open)
-	case w.s.Retired() && !w.alone && w.s.Outcome() != w.t.Outcome():
+	case w.told && w.s.Outcome() != Broken:
+		return fmt.Errorf("lost, and the source says %v", w.s.Outcome())
+	case w.s.Retired() && !w.alone && !w.told && w.s.Outcome() != w.t.Outcome():
 		return fmt.Errorf("the source says %v, the target %v", w.s.Outcome(), w.t.Outcome())
 	}
 	return nil
@@ -147,7 +182,7 @@ func TestEveryOrder(t *testing.T) {
 		}
 	}
 	t.Logf("%d states; ends: %v", len(seen), outcomes)
-	for _, want := range []string{"committed, stopped false", "committed, stopped true", "abandoned, stopped true"} {
+	for _, want := range []string{"committed, stopped false", "committed, stopped true", "abandoned, stopped true", "lost, stopped true"} {
 		if outcomes[want] == 0 {
 			t.Errorf("no order ends %s", want)
 		}

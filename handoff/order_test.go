@@ -27,14 +27,21 @@ func TestOutOfOrder(t *testing.T) {
 			_ = s.Receive(Message{Room: testRoom, Kind: Commit})
 			return s.Receive(Message{Room: testRoom, Kind: Abandon})
 		},
-		"an offer to the source":          func(s *Source, _ *Target) error { _, _ = s.Sealed(3); return s.Receive(offer(3)) },
-		"an offer of more than is needed": func(_ *Source, t *Target) error { return t.Receive(offer(4)) },
-		"an offer of fewer than before":   func(_ *Source, t *Target) error { _ = t.Receive(offer(2)); return t.Receive(offer(1)) },
-		"an offer of another room":        func(_ *Source, t *Target) error { return t.Receive(Message{Room: 8, Kind: Offer, Pages: 1}) },
-		"a commit to the target":          func(_ *Source, t *Target) error { return t.Receive(Message{Room: testRoom, Kind: Commit}) },
-		"reserved twice":                  func(_ *Source, t *Target) error { _ = t.Reserved(none); return t.Reserved(none) },
-		"pulled before it is reserved":    func(_ *Source, t *Target) error { _ = t.Receive(offer(3)); return t.Pulling(0) },
-		"pulled what was not offered":     func(_ *Source, t *Target) error { _ = t.Receive(offer(1)); _ = t.Reserved(none); return t.Pulling(1) },
+		"lost after an end": func(s *Source, _ *Target) error {
+			_, _ = s.Sealed(3)
+			_ = s.Receive(Message{Room: testRoom, Kind: Commit})
+			return s.Receive(Message{Room: testRoom, Kind: Lost})
+		},
+		"another room lost":                func(s *Source, _ *Target) error { return s.Receive(Message{Room: testRoom + 1, Kind: Lost}) },
+		"another room lost, at the target": func(_ *Source, t *Target) error { return t.Receive(Message{Room: testRoom + 1, Kind: Lost}) },
+		"an offer to the source":           func(s *Source, _ *Target) error { _, _ = s.Sealed(3); return s.Receive(offer(3)) },
+		"an offer of more than is needed":  func(_ *Source, t *Target) error { return t.Receive(offer(4)) },
+		"an offer of fewer than before":    func(_ *Source, t *Target) error { _ = t.Receive(offer(2)); return t.Receive(offer(1)) },
+		"an offer of another room":         func(_ *Source, t *Target) error { return t.Receive(Message{Room: 8, Kind: Offer, Pages: 1}) },
+		"a commit to the target":           func(_ *Source, t *Target) error { return t.Receive(Message{Room: testRoom, Kind: Commit}) },
+		"reserved twice":                   func(_ *Source, t *Target) error { _ = t.Reserved(none); return t.Reserved(none) },
+		"pulled before it is reserved":     func(_ *Source, t *Target) error { _ = t.Receive(offer(3)); return t.Pulling(0) },
+		"pulled what was not offered":      func(_ *Source, t *Target) error { _ = t.Receive(offer(1)); _ = t.Reserved(none); return t.Pulling(1) },
 		"pulled twice": func(_ *Source, t *Target) error {
 			_ = t.Receive(offer(1))
 			_ = t.Reserved(none)
@@ -54,6 +61,52 @@ func TestOutOfOrder(t *testing.T) {
 		err := events(NewSource(testRoom, 3), NewTarget(testRoom, 3))
 		if e := (*Error)(nil); !errors.As(err, &e) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A connection that is lost ends a source in every state, and a target as a stop does: at once where nothing lands, and when
+// what lands has been fenced.
+func TestLost(t *testing.T) {
+	lost := Message{Room: testRoom, Kind: Lost}
+	for name, before := range map[string]func(s *Source){
+		"before anything": func(*Source) {},
+		"publishing":      func(s *Source) { _, _ = s.Sealed(1) },
+		"whole":           func(s *Source) { _, _ = s.Sealed(3) },
+		"stopping":        func(s *Source) { _, _ = s.Sealed(1); s.Stop() },
+	} {
+		s := NewSource(testRoom, 3)
+		if before(s); s.Receive(lost) != nil || !s.Retired() || s.Publishing() || s.Outcome() != Broken {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	none := func(int) bool { return false }
+	for name, c := range map[string]struct {
+		before func(t *Target)
+		lands  int
+		want   Outcome
+	}{
+		"waiting":   {func(*Target) {}, 0, Abandoned},
+		"offered":   {func(t *Target) { _ = t.Receive(offer(2)) }, 0, Abandoned},
+		"pulling":   {func(t *Target) { _ = t.Receive(offer(2)); _ = t.Reserved(none); _ = t.Pulling(0); _ = t.Pulling(1) }, 2, Abandoned},
+		"fencing":   {func(t *Target) { _ = t.Receive(offer(2)); _ = t.Reserved(none); _ = t.Pulling(1); t.Stop() }, 1, Abandoned},
+		"committed": {func(t *Target) { _ = t.Reserved(func(int) bool { return true }) }, 0, Committed},
+	} {
+		target := NewTarget(testRoom, 3)
+		c.before(target)
+		if err := target.Receive(lost); err != nil || len(target.Landing()) != c.lands || target.Fencing() != (c.lands > 0) {
+			t.Errorf("%s: %v, %+v", name, err, target)
+		}
+		for _, page := range target.Landing() {
+			if target.Outcome() != Pending || target.Fenced(page) != nil {
+				t.Errorf("%s: over while page %d lands", name, page)
+			}
+		}
+		if out, _ := target.End(); out != c.want {
+			t.Errorf("%s: %v, want %v", name, out, c.want)
+		}
+		if target.Receive(lost) != nil {
+			t.Errorf("%s: a second time", name)
 		}
 	}
 }

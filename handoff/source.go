@@ -12,6 +12,7 @@ import (
 //	     |                                --Abandon-> retired
 //	     +--Stop, nothing offered------------------> retired
 //	     +--Stop--> stopping --Commit or Abandon---> retired
+//	     +--------------+--Lost--------------------> retired
 //
 // The pages are pinned until it is retired, and Retired is the only thing that may unpin them.
 type Source struct {
@@ -67,16 +68,16 @@ func (s *Source) Stop() (Message, bool) {
 	return Message{Room: s.room, Kind: Stop}, true
 }
 
-// Receive takes the target's end. What it says of a page is to be believed of pages that were offered only. It may come before anything was offered: a target whose own cache has every page commits
-// without pulling, and one whose request has left abandons.
+// Receive takes the target's end, or the carrier's word that the target is lost. What an Abandon says of a page is to be
+// believed of pages that were offered only. An end may come before anything was offered: a target whose own cache has every
+// page commits without pulling, and one whose request has left abandons.
 func (s *Source) Receive(m Message) error {
-	if m.Room != s.room || s.state == retired || m.Kind != Commit && m.Kind != Abandon {
+	outcomes := map[Kind]Outcome{Commit: Committed, Abandon: Abandoned, Lost: Broken}
+	outcome, ok := outcomes[m.Kind]
+	if m.Room != s.room || s.state == retired || !ok {
 		return s.error(m.Kind.String() + " of room " + m.Room.String())
 	}
-	s.state, s.outcome = retired, Committed
-	if m.Kind == Abandon {
-		s.outcome = Abandoned
-	}
+	s.state, s.outcome = retired, outcome
 	return nil
 }
 

@@ -9,14 +9,15 @@ import (
 // Target is the side of a room that pulls.
 //
 //	waiting --Reserved--> pulling --all proven--> Commit --> committed
-//	   |                     +--Stop, Failed--> fencing --nothing lands--> Abandon --> abandoned
-//	   +--Stop------------------------------------------------------------> Abandon --> abandoned
+//	   |                     +--Stop, Lost, Failed--> fencing --nothing lands--> Abandon --> abandoned
+//	   +--Stop, Lost------------------------------------------------------------> Abandon --> abandoned
 //
 // After each event the loop asks End: it says when the reservation is to be committed or abandoned, once, and with which
 // message to the source.
 type Target struct {
 	room    bulkhead.Room
 	state   targetState
+	begun   bool        // an offer has come, if only of no pages
 	offered int         // pages the source has sealed
 	pages   []pageState // by the target's own count
 	open    int         // pages that are landing
@@ -58,24 +59,30 @@ func NewTarget(room bulkhead.Room, pages int) *Target {
 // Room is the room's name.
 func (t *Target) Room() bulkhead.Room { return t.room }
 
-// Receive takes an Offer or a Stop of the source. An offer of more pages than the target's own tokens call for, or of fewer
+// Receive takes an Offer or a Stop of the source, or the carrier's word that the source is lost, which is a stop. An offer of more pages than the target's own tokens call for, or of fewer
 // than before, is an error.
 func (t *Target) Receive(m Message) error {
 	over := t.state == committed || t.state == abandoned
 	switch {
 	case m.Room != t.room:
-	case m.Kind == Stop:
+	case m.Kind == Stop, m.Kind == Lost:
 		// The room may be over already: the two ends have crossed, and the source will hear of this side's.
 		t.Stop()
 		return nil
 	case m.Kind == Offer && over, m.Kind == Offer && t.state == fencing:
 		return nil // crossed as well
 	case m.Kind == Offer && m.Pages >= t.offered && m.Pages <= len(t.pages):
-		t.offered = m.Pages
+		t.begun, t.offered = true, m.Pages
 		return nil
 	}
 	return t.error(fmt.Sprintf("%v of %d pages in room %v, after %d of %d", m.Kind, m.Pages, m.Room, t.offered, len(t.pages)))
 }
+
+// Begun reports whether the source has begun: it has offered something, if only no pages.
+func (t *Target) Begun() bool { return t.begun }
+
+// Fencing reports whether the room was stopped and pages of it are landing: each is to be fenced as it arrives.
+func (t *Target) Fencing() bool { return t.state == fencing }
 
 // Missing is how many pages the source has not offered yet.
 func (t *Target) Missing() int { return len(t.pages) - t.offered }
@@ -163,7 +170,7 @@ func (t *Target) close(page int, event string) error {
 	return nil
 }
 
-// Stop ends the room without a commit: the request has left or is set back, or the source has stopped. What lands is to be
+// Stop ends the room without a commit: the request has left, or the source has stopped or is lost. What lands is to be
 // fenced first: Landing names it. After the room is over it does nothing.
 func (t *Target) Stop() {
 	if t.state == waiting || t.state == pulling {

@@ -7,10 +7,15 @@ import (
 
 // Landing is one open write into one page of a reservation. Whoever copies may do so in another goroutine, and must have
 // stopped before the landing is closed, by Prove or by Fence. After its reservation was abandoned only Fence is left.
+//
+// Bytes and Examine are for whoever copies, and use nothing of the pool that changes; everything else is the owner's.
 type Landing struct {
-	r    *Reservation
-	at   int
-	done bool
+	r      *Reservation
+	at     int
+	done   bool
+	page   []byte
+	filled int            // that the reservation expects
+	sums   []bulkhead.Sum // in each layer K, then V, as Examine found them; nil: it was not called
 }
 
 // Land opens a write into page i, which is not there, not proven, and not open. A page that was evicted for the reservation
@@ -23,7 +28,7 @@ func (r *Reservation) Land(i int) *Landing {
 	invariant.Check(s.landing == nil, "kv: a second landing on a page")
 	r.pool.wash(s.page)
 	r.pool.openWrite(s.page)
-	s.landing = &Landing{r: r, at: i}
+	s.landing = &Landing{r: r, at: i, page: r.pool.view(s.page), filled: filled(len(r.tokens), i, r.pool.layout.PageTokens)}
 	r.pool.landings[s.landing] = struct{}{}
 	return s.landing
 }
@@ -31,7 +36,26 @@ func (r *Reservation) Land(i int) *Landing {
 // Bytes is the whole page, seal included, to copy into.
 func (l *Landing) Bytes() []byte {
 	invariant.Check(!l.done, "kv: a landing was used after it was closed")
-	return l.r.pool.view(l.r.slots[l.at].page)
+	return l.page
+}
+
+// Examine takes the sums of what was written, while it is in the cache of whoever wrote it. It judges nothing: Prove does,
+// and saves its own pass over the page. Where it is not called Prove takes the sums itself. A second call takes them anew.
+//
+// There is no gap between Examine and Prove that the proof would not cover. While the landing is open its page is read by
+// nobody and written by the one who copies, who has returned before the owner closes it: no append is open on it, since it
+// is no sequence's yet, and no second landing. What writes all the same is a fault, and whatever it does, before or after
+// Prove, meets the books: they take over the sums of Examine, which every attention step compares with the bytes that it reads.
+func (l *Landing) Examine() {
+	invariant.Check(!l.done, "kv: a landing was used after it was closed")
+	p := l.r.pool
+	if l.sums == nil {
+		l.sums = make([]bulkhead.Sum, 2*p.layout.Layers)
+	}
+	for layer := range p.layout.Layers {
+		l.sums[2*layer] = p.summer.SumK(&p.layout, l.page, layer, l.filled)
+		l.sums[2*layer+1] = p.summer.SumV(&p.layout, l.page, layer, l.filled)
+	}
 }
 
 // Prove closes the write and proves the page: its identity and count against what the reservation expects, and every sum
@@ -43,11 +67,14 @@ func (l *Landing) Bytes() []byte {
 // could drain the pool. So it goes back and is doubted; where the next landing on it fails as well, it is set aside.
 func (l *Landing) Prove() *bulkhead.Violation {
 	l.r.held()
+	if l.sums == nil {
+		l.Examine()
+	}
 	l.close()
 	r := l.r
 	s := &r.slots[l.at]
 	pg, n := &r.pool.pages[s.page], filled(len(r.tokens), l.at, r.pool.layout.PageTokens)
-	if v := r.pool.prove(s.page, l.at, s.id, n); v != nil {
+	if v := r.pool.proveExamined(s.page, l.at, s.id, n, l.sums); v != nil {
 		s.failed = true
 		if pg.doubted {
 			r.pool.setAside(s.page)
@@ -56,7 +83,7 @@ func (l *Landing) Prove() *bulkhead.Violation {
 		return v
 	}
 	pg.doubted = false
-	r.pool.tidy(s.page, s.id, n)
+	r.pool.tidy(s.page, s.id, n, l.sums)
 	s.proven = true
 	return nil
 }

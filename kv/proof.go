@@ -10,13 +10,23 @@ import "github.com/bulkhead-llm/bulkhead"
 // enough that the sums agree in the last, partly filled block of K: the places of tokens to come must be zero, because
 // later appends count from there.
 func (p *Pool) prove(i bulkhead.PageIndex, at int, id bulkhead.Identity, filled int) *bulkhead.Violation {
+	return p.proveExamined(i, at, id, filled, nil)
+}
+
+// proveExamined is prove with sums that were taken already, in each layer K, then V; nil: they are taken here.
+func (p *Pool) proveExamined(i bulkhead.PageIndex, at int, id bulkhead.Identity, filled int, sums []bulkhead.Sum) *bulkhead.Violation {
 	page := p.view(i)
 	seal := p.layout.SealOf(page)
 	if seal.Identity() != id || seal.Filled() != filled {
 		return p.sealViolation(i, at, id, filled)
 	}
 	for layer := range p.layout.Layers {
-		k, v := p.summer.SumK(&p.layout, page, layer, filled), p.summer.SumV(&p.layout, page, layer, filled)
+		var k, v bulkhead.Sum
+		if sums != nil {
+			k, v = sums[2*layer], sums[2*layer+1]
+		} else {
+			k, v = p.summer.SumK(&p.layout, page, layer, filled), p.summer.SumV(&p.layout, page, layer, filled)
+		}
 		switch {
 		case k != seal.K(layer):
 			return sumViolation(i, at, layer, bulkhead.PartK, seal.K(layer), k)
@@ -67,11 +77,12 @@ func (p *Pool) sealOfAnother(i bulkhead.PageIndex, at int) *bulkhead.Violation {
 	return nil
 }
 
-// tidy takes the sums of a proven page into the books, writes its seal anew and clears what lies behind its tokens, so that nothing that the sender
-// chose and no sum covers stays.
-func (p *Pool) tidy(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
+// tidy takes the proven sums into the books, writes the page's seal anew and clears what lies behind its tokens, so that
+// nothing that the sender chose and no sum covers stays.
+func (p *Pool) tidy(i bulkhead.PageIndex, id bulkhead.Identity, filled int, sums []bulkhead.Sum) {
 	page := p.view(i)
 	l := p.layout
+	copy(p.sumsOf(i), sums)
 	p.rebuild(i, id, filled)
 	blocks := (filled + bulkhead.BlockTokens - 1) / bulkhead.BlockTokens
 	for layer := range l.Layers {
@@ -83,16 +94,13 @@ func (p *Pool) tidy(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
 	}
 }
 
-// rebuild leaves in a seal its sums, which are proven, and what the reader knows by itself.
+// rebuild writes into a seal the sums of the books and what the reader knows by itself, and nothing else.
 func (p *Pool) rebuild(i bulkhead.PageIndex, id bulkhead.Identity, filled int) {
-	seal, sums := p.seal(i), p.sumsOf(i)
-	for layer := range p.layout.Layers {
-		sums[2*layer], sums[2*layer+1] = seal.K(layer), seal.V(layer)
-	}
+	seal := p.seal(i)
 	clear(seal.Bytes())
 	seal.SetIdentity(id)
 	seal.SetFilled(filled)
-	setSums(seal, sums)
+	setSums(seal, p.sumsOf(i))
 }
 
 func setSums(seal bulkhead.Seal, sums []bulkhead.Sum) {

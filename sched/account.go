@@ -76,7 +76,7 @@ func (t *tenant) backlog() (n bulkhead.Tokens) {
 // remove takes a waiting or computing request out of its tenant's list.
 func (p *Prefill) remove(j *job) {
 	t := j.tenant
-	if j.state == waiting {
+	if j.state == queued {
 		t.waiting = slices.DeleteFunc(t.waiting, func(o *job) bool { return o == j })
 		p.waiting--
 		if p.held == j {

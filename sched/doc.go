@@ -2,15 +2,16 @@
 // passed in, so a test or a simulator drives it step by step and the same calls always give the same answers.
 //
 // [Prefill] keeps the requests that wait, fair between tenants, and cuts the chunks. [Decode] keeps the line of requests
-// that prefill has computed, and says who takes part in the next step and who is set back when the pool runs out. Both
+// that prefill has begun, and says who takes part in the next step and who is set back when the pool runs out. Both
 // answer the same two questions: is anything runnable, and what next.
 //
 // # Why nothing deadlocks
 //
 // A request begins in prefill only when the pool has pages for its whole prefix, so a request that has begun never waits
-// for pages there and always comes to its end. Only requests that have begun stand in decode's line. So decode waits for
-// nothing but its own running requests, each of which ends after MaxTokens at the latest; and prefill waits for pages that
-// are pinned for requests in decode's line, and for nothing else.
+// for pages there and always comes to its end. Only requests that have begun, or that decode computes by itself, stand in
+// decode's line. So decode waits for nothing but its own running requests, each of which ends after MaxTokens at the
+// latest, and for transfers, which end; and prefill waits for pages that are pinned for requests in decode's line, and for
+// nothing else.
 //
 // # Why nothing starves
 //

@@ -31,8 +31,6 @@ type Share struct {
 // Prefill is the queue of prefill and the chunks cut from it. A request goes through it so:
 //
 //	Submit -> waiting -> Next, Begun -> computing -> Step (Last) -> open -> Close
-//	             ^                                                    |
-//	             +--------------------- SetBack -------------------- decode
 //
 // # Fairness
 //
@@ -73,8 +71,8 @@ type job struct {
 type state int
 
 const (
-	waiting state = iota
-	computing
+	queued state = iota
+	chunked
 	open // computed, pinned until decode has it
 )
 
@@ -90,16 +88,25 @@ func (p *Prefill) Submit(j Job, now time.Time) *bulkhead.Refusal {
 	if t := p.tenants[j.Tenant]; t != nil {
 		of = len(t.waiting)
 	}
+	if r := Full(j.Deadline, now, p.waiting, p.limits.Queue, of, p.limits.QueueTenant); r != nil {
+		return r
+	}
+	p.enqueue(j)
+	return nil
+}
+
+// Full is the refusal of a request where n of at most most requests are held, or of its tenant's ofTenant of mostTenant, or
+// where its deadline has passed; nil where there is room. Every queue that waits for a pool refuses by it.
+func Full(deadline, now time.Time, n, most, ofTenant, mostTenant int) *bulkhead.Refusal {
 	var r *bulkhead.Refusal
 	switch {
-	case expired(j, now):
+	case !deadline.IsZero() && !now.Before(deadline):
 		return DeadlinePassed()
-	case p.waiting >= p.limits.Queue:
-		r = bulkhead.Refuse(bulkhead.CodeBusy, "", "the queue is full: %d requests wait, which is the limit; try again later", p.waiting)
-	case of >= p.limits.QueueTenant:
-		r = bulkhead.Refuse(bulkhead.CodeBusy, "", "%d of your requests wait, which is the limit; try again later", of)
+	case n >= most:
+		r = bulkhead.Refuse(bulkhead.CodeBusy, "", "the queue is full: %d requests wait, which is the limit; try again later", n)
+	case ofTenant >= mostTenant:
+		r = bulkhead.Refuse(bulkhead.CodeBusy, "", "%d of your requests wait, which is the limit; try again later", ofTenant)
 	default:
-		p.enqueue(j)
 		return nil
 	}
 	r.RetryAfter = retryAfter
@@ -110,10 +117,6 @@ func (p *Prefill) Submit(j Job, now time.Time) *bulkhead.Refusal {
 func DeadlinePassed() *bulkhead.Refusal {
 	return bulkhead.Refuse(bulkhead.CodeDeadline, "", "the request's deadline passed before its answer was complete")
 }
-
-// SetBack takes a request again that decode has set back, with its old ticket and its new prefix. It has been admitted, so
-// no bound refuses it; it counts as waiting, so no new request is taken in its stead. Close came before.
-func (p *Prefill) SetBack(j Job) { p.enqueue(j) }
 
 func (p *Prefill) enqueue(j Job) {
 	if j.Ticket == 0 || p.jobs[j.Ticket] != nil {
@@ -161,7 +164,7 @@ func (p *Prefill) Next() (Job, bool) {
 // Begun says that the request has its pages and that cached tokens of its prefix were there already. It reports whether
 // there is nothing to compute.
 func (p *Prefill) Begun(t Ticket, cached bulkhead.Tokens) bool {
-	j := p.must(t, waiting)
+	j := p.must(t, queued)
 	p.remove(j)
 	p.begun++
 	p.charge(j.tenant, int64(p.limits.PageTokens))
@@ -170,7 +173,7 @@ func (p *Prefill) Begun(t Ticket, cached bulkhead.Tokens) bool {
 		j.state = open
 		return true
 	}
-	j.state = computing
+	j.state = chunked
 	j.tenant.computing = insert(j.tenant.computing, j)
 	return false
 }
@@ -226,17 +229,17 @@ func (p *Prefill) Charge(name string, n bulkhead.Tokens) {
 	}
 }
 
-// Close forgets a request in whatever state it is: it was committed, it ended, or it is about to be set back. False where
+// Close forgets a request in whatever state it is: it was committed, or it ended. False where
 // it is not known.
 func (p *Prefill) Close(t Ticket) bool {
 	j := p.jobs[t]
 	if j == nil {
 		return false
 	}
-	if j.state == waiting {
+	if j.state == queued {
 		p.remove(j)
 	} else {
-		if j.state == computing {
+		if j.state == chunked {
 			p.remove(j)
 		}
 		p.begun--
@@ -250,7 +253,7 @@ func (p *Prefill) Close(t Ticket) bool {
 func (p *Prefill) Expired(now time.Time) []Ticket {
 	var out []Ticket
 	for t, j := range p.jobs {
-		if j.state == waiting && expired(j.Job, now) {
+		if j.state == queued && expired(j.Job, now) {
 			out = append(out, t)
 		}
 	}

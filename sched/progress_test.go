@@ -18,6 +18,7 @@ type pair struct {
 	decode  *Decode
 	free    int // pages of the prefill pool
 	pinned  map[Ticket]int
+	left    map[Ticket]int // of those that are computed again
 	pool    *fakePool
 	jobs    map[Ticket]*request
 	setBack []Ticket
@@ -64,14 +65,22 @@ func (p *pair) turn() {
 		if !ok {
 			break
 		}
-		p.decode.Reserved(t)
 		n := p.jobs[t].tokens - 1
+		if slices.Contains(p.setBack, t) {
+			p.decode.Begun(t)
+			p.left[t] = n
+		} else {
+			p.decode.Reserved(t)
+			p.unpin(t)
+		}
 		p.pool.len[t], p.pool.pages[t] = n, p.pool.need(n)
 		p.pool.free -= p.pool.need(n)
-		p.decode.Landed(t)
-		p.unpin(t)
+		if p.left[t] == 0 {
+			p.decode.Landed(t)
+		}
 	}
-	if _, _, running := p.decode.Lens(); running > p.limits.Running {
+	p.recompute()
+	if _, _, _, running := p.decode.Lens(); running > p.limits.Running {
 		p.check("%d run", running)
 	}
 	for _, t := range p.decode.Step(p) {
@@ -83,6 +92,18 @@ func (p *pair) turn() {
 			p.pool.drop(t)
 			p.ended = append(p.ended, t)
 			r.ends++
+		}
+	}
+}
+
+// recompute computes a chunk of those that were set back.
+func (p *pair) recompute() {
+	budget := int(p.limits.Chunk)
+	for _, t := range p.decode.Computing() {
+		n := min(budget, p.left[t])
+		budget -= n
+		if p.left[t] -= n; p.left[t] == 0 {
+			p.decode.Landed(t)
 		}
 	}
 }
@@ -103,8 +124,7 @@ func (p *pair) SetBack(t Ticket) {
 	}
 	p.pool.drop(t)
 	p.setBack = append(p.setBack, t)
-	r := p.jobs[t]
-	p.prefill.SetBack(Job{Ticket: t, Tenant: r.tenant, Tokens: bulkhead.Tokens(r.tokens - 1)})
+	p.decode.Offer(t, bulkhead.Tokens(p.jobs[t].tokens-1))
 }
 
 func (p *pair) Stuck(t Ticket) bool { p.check("%d is stuck", t); return true }
@@ -122,7 +142,7 @@ func drawPair(t *rapid.T) (*pair, []*request) {
 		// From exactly what the largest request needs.
 		free:   need + rapid.IntRange(0, 3).Draw(t, "prefill pages more"),
 		pool:   &fakePool{page: page, free: need + rapid.IntRange(0, 3).Draw(t, "decode pages more"), len: map[Ticket]int{}, pages: map[Ticket]int{}},
-		pinned: map[Ticket]int{}, jobs: map[Ticket]*request{},
+		pinned: map[Ticket]int{}, left: map[Ticket]int{}, jobs: map[Ticket]*request{},
 		check: func(f string, a ...any) { t.Fatalf(f, a...) },
 	}
 	var all []*request
@@ -187,7 +207,7 @@ func TestEverythingEnds(t *testing.T) {
 func TestNobodyStarves(t *testing.T) {
 	const page = 16
 	l := bulkhead.Limits{Queue: 1000, QueueTenant: 1000, PageTokens: page, Running: 4, Chunk: 32}
-	p := &pair{limits: l, prefill: NewPrefill(l), decode: NewDecode(l), free: 10, pinned: map[Ticket]int{}, jobs: map[Ticket]*request{},
+	p := &pair{limits: l, prefill: NewPrefill(l), decode: NewDecode(l), free: 10, pinned: map[Ticket]int{}, left: map[Ticket]int{}, jobs: map[Ticket]*request{},
 		pool:  &fakePool{page: page, free: 10, len: map[Ticket]int{}, pages: map[Ticket]int{}},
 		check: func(f string, a ...any) { t.Fatalf(f, a...) }}
 	next := Ticket(1)

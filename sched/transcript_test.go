@@ -69,7 +69,7 @@ func field(args []string, i int, def string) string {
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Commands: limits QUEUE TENANT RUNNING CHUNK PAGE; submit TICKET TENANT TOKENS [DEADLINE s]; setback ...; next; begun
+// Commands: limits QUEUE TENANT RUNNING CHUNK PAGE; submit TICKET TENANT TOKENS [DEADLINE s]; next; begun
 // TICKET CACHED; step; close TICKET; charge TENANT N; at SECONDS; expired; state.
 func TestPrefillTranscripts(t *testing.T) {
 	for _, name := range []string{"prefill_fair.txt", "prefill_bounds.txt"} {
@@ -81,14 +81,12 @@ func TestPrefillTranscripts(t *testing.T) {
 				case "limits":
 					p = NewPrefill(bulkhead.Limits{Queue: num(a[0]), QueueTenant: num(a[1]), Running: num(a[2]),
 						Chunk: bulkhead.Tokens(num(a[3])), PageTokens: num(a[4])})
-				case "submit", "setback":
+				case "submit":
 					j := Job{Ticket: Ticket(num(a[0])), Tenant: a[1], Tokens: bulkhead.Tokens(num(a[2]))}
 					if d := num(field(a, 3, "0")); d > 0 {
 						j.Deadline = epoch.Add(time.Duration(d) * time.Second)
 					}
-					if cmd == "setback" {
-						p.SetBack(j)
-					} else if r := p.Submit(j, now); r != nil {
+					if r := p.Submit(j, now); r != nil {
 						return r.Error() + fmt.Sprintf(" (retry after %v)", r.RetryAfter)
 					}
 				case "next":
@@ -142,6 +140,7 @@ type fakePool struct {
 	page, free int
 	len, pages map[Ticket]int
 	log        []string
+	line       *Decode // where those go that are set back
 }
 
 func (p *fakePool) need(tokens int) int { return (tokens + p.page - 1) / p.page }
@@ -162,7 +161,12 @@ func (p *fakePool) drop(t Ticket) {
 	delete(p.len, t)
 }
 
-func (p *fakePool) SetBack(t Ticket) { p.drop(t); p.log = append(p.log, fmt.Sprintf("%d set back", t)) }
+func (p *fakePool) SetBack(t Ticket) {
+	n := p.len[t]
+	p.drop(t)
+	p.log = append(p.log, fmt.Sprintf("%d set back", t))
+	p.line.Offer(t, bulkhead.Tokens(n))
+}
 
 func (p *fakePool) Stuck(t Ticket) bool {
 	p.drop(t)
@@ -170,7 +174,7 @@ func (p *fakePool) Stuck(t Ticket) bool {
 	return true
 }
 
-// Commands: pool PAGES PAGE RUNNING; offer TICKET PREFIX; next; reserve TICKET PREFIX; land TICKET; step [TIMES]; end TICKET; state.
+// Commands: pool PAGES PAGE RUNNING; offer TICKET PREFIX; next; reserve TICKET PREFIX; again TICKET PREFIX; computing; land TICKET; step [TIMES]; end TICKET; state.
 func TestDecodeTranscripts(t *testing.T) {
 	for _, name := range []string{"decode_setback.txt", "decode_line.txt"} {
 		t.Run(name, func(t *testing.T) {
@@ -181,6 +185,7 @@ func TestDecodeTranscripts(t *testing.T) {
 				case "pool":
 					p = &fakePool{page: num(a[1]), free: num(a[0]), len: map[Ticket]int{}, pages: map[Ticket]int{}}
 					d = NewDecode(bulkhead.Limits{Running: num(a[2]), PageTokens: num(a[1])})
+					p.line = d
 				case "offer":
 					d.Offer(Ticket(num(a[0])), bulkhead.Tokens(num(a[1])))
 				case "next":
@@ -193,6 +198,13 @@ func TestDecodeTranscripts(t *testing.T) {
 					d.Reserved(t)
 					p.len[t], p.pages[t] = n, p.need(n)
 					p.free -= p.need(n)
+				case "again":
+					t, n := Ticket(num(a[0])), num(a[1])
+					d.Begun(t)
+					p.len[t], p.pages[t] = n, p.need(n)
+					p.free -= p.need(n)
+				case "computing":
+					return fmt.Sprint(d.Computing())
 				case "land":
 					d.Landed(Ticket(num(a[0])))
 				case "step":
@@ -210,8 +222,8 @@ func TestDecodeTranscripts(t *testing.T) {
 					p.drop(Ticket(num(a[0])))
 					return fmt.Sprint(ok)
 				case "state":
-					l, g, r := d.Lens()
-					return fmt.Sprintf("%d in line, %d landing, %d running, %d pages free", l, g, r, p.free)
+					l, g, c, r := d.Lens()
+					return fmt.Sprintf("%d in line, %d landing, %d computed again, %d running, %d pages free", l, g, c, r, p.free)
 				default:
 					t.Fatalf("unknown command %q", cmd)
 				}

@@ -20,10 +20,10 @@ type drawn struct {
 
 // step computes one token of every running request. The logits are the engine's until its next step, so tokens are drawn
 // before the turn is passed on. False where nobody runs.
-func (d *decode) step() bool {
+func (d *DecodeWorker) step() bool {
 	b := &d.batch
-	b.targets, b.work, b.tenants, b.events = b.targets[:0], b.work[:0], b.tenants[:0], b.events[:0]
-	for _, ticket := range d.line.Step(d) {
+	b.targets, b.work, b.bills, b.events = b.targets[:0], b.work[:0], b.bills[:0], b.events[:0]
+	for _, ticket := range d.line.Step(slots{d}) {
 		t := d.held[ticket]
 		if t.job.stream.isEnded() {
 			continue // since the turn began: let go of in the next
@@ -31,7 +31,7 @@ func (d *decode) step() bool {
 		last := len(t.job.tokens) - 1
 		b.targets = append(b.targets, t)
 		b.work = append(b.work, engine.Work{Seq: t.seq, Tokens: t.job.tokens[last:], Logits: true})
-		b.tenants = append(b.tenants, t.job.req.Tenant.Name)
+		b.bills = append(b.bills, bill{t.job.req.Tenant.Name, 1})
 	}
 	if len(b.targets) == 0 {
 		return false
@@ -39,9 +39,9 @@ func (d *decode) step() bool {
 	b.results = slices.Grow(b.results[:0], len(b.work))[:len(b.work)]
 	clear(b.results)
 
-	d.p.turn.take()
+	d.turn.take()
 	start := time.Now()
-	d.p.cfg.Runner.Step(b.work, b.results)
+	d.cfg.Runner.Step(b.work, b.results)
 	took := time.Since(start)
 	for i, t := range b.targets {
 		ran(&b.work[i], bulkhead.Tokens(len(t.job.tokens)-1), &b.results[i])
@@ -51,31 +51,31 @@ func (d *decode) step() bool {
 		}
 		b.events = append(b.events, n)
 	}
-	d.p.turn.pass()
+	d.turn.pass()
 
-	d.p.cfg.Observer.Step(Decode, len(b.work), took)
-	d.p.count.add(func(c *Counters) { c.DecodeSteps++; c.DecodeRows += uint64(len(b.work)) })
-	d.p.prefill.charge(b.tenants)
+	d.cfg.Observer.Step(Decode, len(b.work), took)
+	d.count.add(func(c *Counters) { c.DecodeSteps++; c.DecodeRows += uint64(len(b.work)) })
+	d.account(b.bills)
 	for i, t := range b.targets {
 		if v := b.results[i].Violation; v != nil {
-			d.p.violated(t.job, Decode, "decode step", v)
+			d.violated(t.job, "decode step", v)
 		} else if err := b.events[i].err; err != nil {
-			d.p.fail(t.job, err)
+			d.fail(t.job, err)
 		} else {
 			d.emit(t.job, b.events[i])
 		}
 		if t.job.stream.isEnded() {
-			d.release(t)
+			d.drop(t)
 		}
 	}
 	return true
 }
 
 // emit sends a token, or ends the request where it was its last.
-func (d *decode) emit(j *job, n drawn) {
-	stop := slices.Contains(j.req.StopIDs, n.token) || !j.req.IgnoreEOS && slices.Contains(d.p.cfg.EOS, n.token)
+func (d *DecodeWorker) emit(j *job, n drawn) {
+	stop := slices.Contains(j.req.StopIDs, n.token) || !j.req.IgnoreEOS && slices.Contains(d.cfg.EOS, n.token)
 	if stop {
-		d.p.end(j, bulkhead.End{Reason: bulkhead.Stopped, StopToken: n.token})
+		d.end(j, bulkhead.End{Reason: bulkhead.Stopped, StopToken: n.token})
 		return
 	}
 	j.tokens = append(j.tokens, n.token)
@@ -86,71 +86,60 @@ func (d *decode) emit(j *job, n drawn) {
 	if !j.stream.push(e) {
 		return
 	}
-	d.p.count.add(func(c *Counters) { c.OutputTokens++ })
+	d.count.add(func(c *Counters) { c.OutputTokens++ })
 	d.time(j)
 	if j.generated() >= j.req.MaxTokens {
-		d.p.end(j, bulkhead.End{Reason: bulkhead.Length})
+		d.end(j, bulkhead.End{Reason: bulkhead.Length})
 	}
 }
 
 // time tells the observer how long the token took.
-func (d *decode) time(j *job) {
+func (d *DecodeWorker) time(j *job) {
 	now := time.Now()
 	if j.last.IsZero() {
-		d.p.cfg.Observer.FirstToken(j.req.Tenant.Name, now.Sub(j.arrived))
+		d.cfg.Observer.FirstToken(j.req.Tenant.Name, now.Sub(j.arrived))
 	} else {
-		d.p.cfg.Observer.NextToken(j.req.Tenant.Name, now.Sub(j.last))
+		d.cfg.Observer.NextToken(j.req.Tenant.Name, now.Sub(j.last))
 	}
 	j.last = now
 }
 
+// slots is the pool as sched sees it.
+type slots struct{ d *DecodeWorker }
+
 // Grow is sched.Pool: a slot for the next token.
-func (d *decode) Grow(ticket sched.Ticket) bool {
-	s := d.held[ticket].seq
-	return d.pool.Grow(s, s.Len()+1)
+func (r slots) Grow(ticket sched.Ticket) bool {
+	s := r.d.held[ticket].seq
+	return r.d.pool.Grow(s, s.Len()+1)
 }
 
-// SetBack is sched.Pool: what the request holds goes back, running or landing, and it goes through prefill again with its
-// prompt and its answer so far, under a new room.
-func (d *decode) SetBack(ticket sched.Ticket) {
-	t := d.held[ticket]
-	d.p.count.add(func(c *Counters) { c.SetBacks++ })
-	if t.seq != nil {
-		t.seq.Release()
-		delete(d.held, ticket)
-	} else {
-		t.room.Stop()
-		d.settle(t)
-	}
-	d.p.prefill.takeBack(t.job)
-}
+// SetBack is sched.Pool.
+func (r slots) SetBack(ticket sched.Ticket) { r.d.setBack(ticket) }
 
 // Stuck is sched.Pool: the request is alone and does not fit, which happens only where pages were set aside after it was
 // taken. Pages in quarantine come back.
-func (d *decode) Stuck(ticket sched.Ticket) bool {
-	st := d.pool.Stats()
-	if st.Quarantined > 0 {
+func (r slots) Stuck(ticket sched.Ticket) bool {
+	d := r.d
+	if d.pool.Stats().Quarantined > 0 {
 		return false
 	}
 	t := d.held[ticket]
-	d.p.fail(t.job, d.noRoom(len(t.job.tokens)))
-	t.seq.Release()
-	delete(d.held, ticket)
+	d.fail(t.job, d.noRoom(len(t.job.tokens)))
+	d.drop(t)
 	return true
 }
 
 // tooLarge ends the head of the line where nobody holds anything and it still does not fit.
-func (d *decode) tooLarge() {
+func (d *DecodeWorker) tooLarge() {
 	ticket, alone := d.line.Head()
 	if ticket == 0 || !alone || !d.pool.Stats().Idle() {
 		return
 	}
 	t := d.held[ticket]
-	d.p.fail(t.job, d.noRoom(len(t.job.tokens)))
-	t.room.Stop()
-	d.settle(t)
+	d.fail(t.job, d.noRoom(len(t.job.tokens)))
+	d.drop(t)
 }
 
-func (d *decode) noRoom(tokens int) error {
+func (d *DecodeWorker) noRoom(tokens int) error {
 	return fmt.Errorf("the decode pool no longer holds %d tokens: %d of its pages are set aside", tokens, d.pool.Stats().SetAside)
 }

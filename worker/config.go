@@ -4,20 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
 	"github.com/bulkhead-llm/bulkhead/engine"
 	"github.com/bulkhead-llm/bulkhead/engine/mem"
+	"github.com/bulkhead-llm/bulkhead/handoff"
 	"github.com/bulkhead-llm/bulkhead/kv"
 )
 
-// Config is what a pair is made of.
+// Config is what a pair, or one worker of it, is made of. One worker uses the limits and the arena of its own pool only.
 type Config struct {
-	Runner engine.Runner   // shared by both loops, which take turns
+	Runner engine.Runner   // in a pair shared by both loops, which take turns
 	Layout bulkhead.Layout // of the pages of both pools
-	Limits bulkhead.Limits // PrefillPool and DecodePool are rounded down to whole pages
-	Secret [32]byte        // under which the identities of all tenants are keyed; random at each start unless caches are to be shared
+	Limits bulkhead.Limits // PrefillPool and DecodePool are rounded down to whole pages; Role is filled in
+	Secret [32]byte        // under which the identities of all tenants are keyed; the same at every worker that is to hand over to another
 	EOS    []bulkhead.Token
 
 	Summer     kv.Summer // the kernels' sums, for proofs at landing; nil: the reference in plain Go
@@ -31,12 +33,16 @@ type Config struct {
 	PrefillArena, DecodeArena []byte
 }
 
+// defaultHandoffTimeout is Limits.HandoffTimeout where it is zero. Both workers of a pair are told of a request at once, so
+// a target that has not come by then will not.
+const defaultHandoffTimeout = 30 * time.Second
+
 // ArenaBytes is how large the arena of a pool of n tokens is.
 func ArenaBytes(l bulkhead.Layout, n bulkhead.Tokens) int {
 	return int(n) / l.PageTokens * l.PageBytes()
 }
 
-func (c *Config) check() error {
+func (c *Config) check(role bulkhead.Role) error {
 	if c.Runner == nil {
 		return errors.New("worker: no runner")
 	}
@@ -52,6 +58,10 @@ func (c *Config) check() error {
 	if c.Observer == nil {
 		c.Observer = nobody{}
 	}
+	if c.Limits.HandoffTimeout == 0 {
+		c.Limits.HandoffTimeout = defaultHandoffTimeout
+	}
+	c.Limits.Role = role
 	return c.Limits.Check()
 }
 
@@ -105,7 +115,25 @@ func (k *keys) of(t bulkhead.Tenant) *kv.Identities {
 	return ids
 }
 
-// nobody is the Observer of a pair that has none.
+// claims are derivers for whoever submits: from any goroutine, so under a lock, and each gets a copy.
+type claims struct {
+	mu   sync.Mutex
+	keys *keys
+}
+
+func (c *claims) of(r *bulkhead.Request, room bulkhead.Room) handoff.Claim {
+	c.mu.Lock()
+	ids := c.keys.of(r.Tenant).Clone()
+	c.mu.Unlock()
+	return ids.Claim(room, r.Prompt)
+}
+
+// quiet is an Observer that is not told of ends: in a pair only decode's count.
+type quiet struct{ Observer }
+
+func (quiet) Ended(string, bulkhead.End, time.Duration) {}
+
+// nobody is the Observer of a worker that has none.
 type nobody struct{}
 
 func (nobody) Step(Side, int, time.Duration)             {}

@@ -8,13 +8,16 @@ import (
 	"github.com/bulkhead-llm/bulkhead/kv"
 )
 
-// counts are the counters of a pair and the last books of its pools, which belong to the loops.
+// counts are the counters of a worker and the last books of its pool, which belongs to the loop.
 type counts struct {
 	mu       sync.Mutex
 	c        Counters
-	pools    [2]kv.Stats
-	decoding struct{ line, landing, running int }
+	pool     kv.Stats
+	decoding decoding
 }
+
+// decoding is how many requests are where in decode.
+type decoding struct{ waiting, landing, setBack, running int }
 
 func newCounts() *counts {
 	return &counts{c: Counters{
@@ -42,27 +45,42 @@ func (n *counts) ended(e *bulkhead.End) {
 	})
 }
 
-// pool keeps the books of a pool for Snapshot and Limits.
-func (n *counts) pool(s Side, stats kv.Stats) {
+// books keeps the books of the pool for Snapshot and Limits.
+func (n *counts) books(stats kv.Stats) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pools[s] = stats
+	n.pool = stats
 }
 
-func (n *counts) setAside(s Side) int {
+func (n *counts) setAside() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.pools[s].SetAside
+	return n.pool.SetAside
 }
 
 func (n *counts) copy() Counters {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	c := n.c
 	c.Ended, c.Refusals, c.Violations = maps.Clone(c.Ended), maps.Clone(c.Refusals), maps.Clone(c.Violations)
 	return c
 }
 
-func (n *counts) use(s Side, page int) PoolUse {
-	k := n.pools[s]
+func (n *counts) use(page int) PoolUse {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.pool
 	return PoolUse{Size: bulkhead.Tokens(k.Pages * page), Pages: k.Pages, Free: k.Free, Cached: k.Cached, Live: k.Live,
 		Quarantined: k.Quarantined, SetAside: k.SetAside}
+}
+
+// joined are the counters of a pair: a request is taken and ends at decode, whose stream the client reads, and is computed at
+// both.
+func joined(prefill, decode Counters) Counters {
+	c := decode
+	c.CachedTokens, c.PrefillSteps, c.PrefillRows = prefill.CachedTokens, prefill.PrefillSteps, prefill.PrefillRows
+	for part, n := range prefill.Violations {
+		c.Violations[part] += n
+	}
+	return c
 }

@@ -2,7 +2,8 @@ package worker
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
@@ -12,85 +13,125 @@ import (
 	"github.com/bulkhead-llm/bulkhead/sched"
 )
 
-// decode is the loop of the decode worker. A turn of it: take what prefill has sent, let go of what is over, reserve pages
-// for whoever is next, pull, commit, and compute one token of every running request.
-type decode struct {
-	p    *Pair
-	bell bell
+// DecodeWorker is a decode worker: alone, or one half of a [Pair]. Its methods are for concurrent use.
+//
+// One goroutine runs, which owns the pool. A turn of it: take what the inlet has brought, let go of what is over, reserve
+// pages for whoever is next, pull, commit, compute a chunk of what was set back, and one token of every running request.
+// All requests that it holds together are bounded by Queue + 2*Running, a tenant's by QueueTenant + 2*Running: those that
+// wait in a prefill worker, those that are computed or handed over there, and those that run here.
+type DecodeWorker struct {
+	core
+	in     handoff.Inlet
+	charge func([]bill) // nil: nobody keeps accounts here
+	busy   int          // bytes that are pulled between two steps while requests run
 
 	// Owned by the loop.
-	pool  *kv.Pool
-	keys  *keys
-	line  *sched.Decode
-	rooms map[bulkhead.Room]*target
-	held  map[sched.Ticket]*target // the same, and those that run, by ticket
-	batch batch
+	line     *sched.Decode
+	rooms    map[bulkhead.Room]*target
+	held     map[sched.Ticket]*target // all requests
+	inFlight int                      // bytes that are pulled and have not arrived
+	batch    batch
 
-	mu     sync.Mutex
-	coming []*target // from prefill, not seen by the loop yet; at most Limits.Running
+	coming []*target // not seen by the loop yet; under core.mu
 }
 
 // target is one request in decode: first a room, then a sequence.
 type target struct {
-	job     *job
-	prefix  []bulkhead.Token
-	room    *handoff.Target
-	offered bool // stands, or stood, in the line
-	began   time.Time
-	pulled  int
+	job    *job
+	prefix []bulkhead.Token // what is to stand in pages before it runs
+	room   *handoff.Target
+	lined  bool // stands, or stood, in the line
+	again  bool // was set back: the room is over, and the prefix is computed here
+	began  time.Time
+	pulled int
 
-	reservation *kv.Reservation // while it lands
-	seq         *kv.Sequence    // while it runs
+	reservation *kv.Reservation     // while it lands
+	landings    map[int]*kv.Landing // of these, those that are being written
+	seq         *kv.Sequence        // while it runs, or is computed again
 }
 
-func newDecode(p *Pair, pool *kv.Pool) *decode {
-	return &decode{p: p, bell: newBell(), pool: pool, keys: newKeys(&p.cfg), line: sched.NewDecode(p.cfg.Limits),
+// NewDecode makes the pool and starts the loop. It refuses limits that contradict each other, among them a window that
+// does not fit the decode pool.
+func NewDecode(cfg Config, in handoff.Inlet) (*DecodeWorker, error) {
+	if err := cfg.check(bulkhead.RoleDecode); err != nil {
+		return nil, err
+	}
+	d, err := newDecode(cfg, in, newTurn())
+	if err != nil {
+		return nil, err
+	}
+	d.start(d.loop)
+	return d, nil
+}
+
+// newDecode makes a worker whose loop does not run yet.
+func newDecode(cfg Config, in handoff.Inlet, t turn) (*DecodeWorker, error) {
+	d := &DecodeWorker{in: in, busy: pullIdle, line: sched.NewDecode(cfg.Limits),
 		rooms: make(map[bulkhead.Room]*target), held: make(map[sched.Ticket]*target)}
+	if err := d.set(cfg, Decode, t); err != nil {
+		return nil, err
+	}
+	in.Notify(d.bell.ring)
+	return d, nil
 }
 
-// enter tells decode of a request that prefill has begun, and under which room.
-func (d *decode) enter(j *job, room bulkhead.Room, prefix []bulkhead.Token) {
-	pages := d.p.cfg.Layout.Pages(bulkhead.Tokens(len(prefix))) // its own count, of the request's tokens
-	d.mu.Lock()
-	d.coming = append(d.coming, &target{job: j, prefix: prefix, room: handoff.NewTarget(room, pages)})
-	d.mu.Unlock()
-	d.bell.ring()
+// Submit takes an order, or refuses it. The stream has the answer's tokens and then exactly one End. Where the prefill worker
+// has ended the request for a reason, the End has that reason, and its refusal with code, message and numbers.
+func (d *DecodeWorker) Submit(o Order) (*Stream, *bulkhead.Refusal) { return d.take(o, new(cached)) }
+
+func (d *DecodeWorker) take(o Order, c *cached) (*Stream, *bulkhead.Refusal) {
+	r := o.Request.Request()
+	claim := d.claims.of(&r, o.Room)
+	return d.submit(o, c, func(j *job) *bulkhead.Refusal {
+		if r := d.full(j); r != nil {
+			return r
+		}
+		prefix := j.prefix()
+		pages := d.cfg.Layout.Pages(bulkhead.Tokens(len(prefix))) // its own count, of the request's tokens
+		d.coming = append(d.coming, &target{job: j, prefix: prefix, room: handoff.NewTarget(j.room, pages), landings: make(map[int]*kv.Landing)})
+		d.in.Enter(j.room, o.Peer, claim) // after it can be found, and before the loop can end it
+		return nil
+	})
 }
 
-// loop runs until ctx is done, prefill has ended and nothing is held any more.
-func (d *decode) loop(ctx context.Context) {
+// full refuses a request where as many are held as can be, or as can be of its tenant's, or where its deadline has passed.
+func (d *DecodeWorker) full(j *job) *bulkhead.Refusal {
+	l := d.cfg.Limits
+	return sched.Full(j.req.Deadline, j.arrived, len(d.inUse), l.Queue+2*l.Running, d.tenants[j.req.Tenant.Name], l.QueueTenant+2*l.Running)
+}
+
+// loop runs until ctx is done and nothing is held any more.
+func (d *DecodeWorker) loop(ctx context.Context) {
 	for {
 		now := time.Now()
+		d.answer()
 		d.receive()
 		d.letGo(now)
 		d.admit()
 		worked := d.pull()
+		worked = d.recompute() || worked
 		worked = d.step() || worked
 		d.tell()
 		if worked {
 			continue
 		}
-		if ctx.Err() != nil && d.finished() {
+		if ctx.Err() != nil && d.empty() {
 			return
 		}
 		d.bell.wait(d.deadline())
 	}
 }
 
-func (d *decode) finished() bool {
-	select {
-	case <-d.p.prefill.done:
-	default:
-		return false
-	}
+func (d *DecodeWorker) empty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.held) == 0 && len(d.coming) == 0
 }
 
 // receive takes messages and then newcomers, in this order by time: a room is entered before anything of it is sent.
-func (d *decode) receive() {
-	messages := d.p.link.ForTarget()
+// Messages come before arrivals, so that a page which never came is put down to what happened to its room.
+func (d *DecodeWorker) receive() {
+	messages, arrivals := d.in.Receive()
 	d.mu.Lock()
 	coming := d.coming
 	d.coming = nil
@@ -99,171 +140,116 @@ func (d *decode) receive() {
 		d.rooms[t.room.Room()], d.held[t.job.ticket] = t, t
 	}
 	for _, m := range messages {
-		t := d.rooms[m.Room]
-		if t == nil {
-			continue // the source stopped before it had offered anything, and the request ended here first
+		if t := d.rooms[m.Room]; t != nil { // else it has ended here first
+			d.hear(t, m)
 		}
-		if err := t.room.Receive(m); err != nil {
-			d.p.fail(t.job, err)
+	}
+	for _, a := range arrivals {
+		if t := d.rooms[a.Room]; t != nil {
+			d.arrived(t, a)
 		}
+	}
+}
+
+// hear takes one message of a room, and ends the request for the source's reason where it says one.
+func (d *DecodeWorker) hear(t *target, m handoff.Message) {
+	if err := t.room.Receive(m); err != nil {
+		d.fail(t.job, err)
+		t.room.Stop()
+	}
+	switch m.Kind {
+	case handoff.Stop:
+		d.endAs(t.job, m.Why)
+	case handoff.Lost:
+		d.fail(t.job, fmt.Errorf("the connection to the prefill worker was lost: %s", m.Text))
+	}
+	d.settle(t)
+}
+
+// endAs ends a request as it has ended at prefill. That is the other worker's word, so only what makes sense is taken.
+func (d *DecodeWorker) endAs(j *job, why *bulkhead.End) {
+	switch {
+	case why == nil:
+		d.fail(j, errors.New("prefill stopped the room and did not say why"))
+	case why.Reason == bulkhead.Refused && why.Refusal != nil:
+		d.refuse(j, why.Refusal)
+	case why.Reason == bulkhead.Aborted:
+		d.end(j, bulkhead.End{Reason: bulkhead.Aborted})
+	case why.Reason == bulkhead.Violated:
+		d.end(j, bulkhead.End{Reason: bulkhead.Violated, Err: why.Err}) // counted and logged where it was found
+	case why.Err != nil:
+		d.end(j, bulkhead.End{Reason: bulkhead.Failed, Err: fmt.Errorf("prefill: %w", why.Err)})
+	default:
+		d.fail(j, fmt.Errorf("prefill stopped the room: %v", why.Reason))
 	}
 }
 
 // letGo stops what has ended, wherever it is.
-func (d *decode) letGo(now time.Time) {
+func (d *DecodeWorker) letGo(now time.Time) {
 	for _, t := range d.held {
-		if !d.p.over(t.job, now) {
-			continue
+		if d.over(t.job, now) {
+			d.drop(t)
 		}
-		if t.seq != nil {
-			d.release(t)
-			continue
-		}
+	}
+}
+
+// drop lets go of a request that has ended, as far as its carrier allows: what lands is fenced as it arrives.
+func (d *DecodeWorker) drop(t *target) {
+	switch {
+	case t.seq != nil:
+		t.seq.Release()
+		d.forget(t)
+	case t.again:
+		d.forget(t)
+	default:
 		t.room.Stop()
 		d.settle(t)
 	}
 }
 
-// release gives back what a running request holds.
-func (d *decode) release(t *target) {
-	t.seq.Release()
+// forget is the end of a request that holds no pages and no room.
+func (d *DecodeWorker) forget(t *target) {
 	d.line.Remove(t.job.ticket)
 	delete(d.held, t.job.ticket)
-}
-
-// admit lets requests into the line when their pages have come near enough, and reserves pages for the head of the line as
-// long as there are any. A request whose prefix is still being computed would hold its pages idle; what is missing when it
-// enters is at most one chunk, so that copying and computing overlap and no more.
-func (d *decode) admit() {
-	near := d.p.cfg.Layout.Pages(d.p.cfg.Limits.Chunk)
-	for ticket, t := range d.held {
-		if t.seq == nil && !t.offered && t.room.Missing() <= near && t.room.Outcome() == handoff.Pending {
-			t.offered = true
-			d.line.Offer(ticket, bulkhead.Tokens(len(t.prefix)))
-		}
-	}
-	for {
-		ticket, ok := d.line.Next(d.pool.Free())
-		if !ok {
-			d.tooLarge()
-			return
-		}
-		t := d.held[ticket]
-		r, ok := d.pool.Reserve(d.keys.of(t.job.req.Tenant), t.prefix)
-		if !ok {
-			return
-		}
-		t.reservation, t.began = r, time.Now()
-		d.line.Reserved(ticket)
-		if err := t.room.Reserved(r.Have); err != nil {
-			d.p.fail(t.job, err)
-			t.room.Stop()
-		}
-		d.settle(t)
-	}
-}
-
-// settle does what a room's end calls for, if it has ended: commit or abandon, and tell prefill.
-func (d *decode) settle(t *target) {
-	outcome, m := t.room.End()
-	switch outcome {
-	case handoff.Pending:
-		return
-	case handoff.Committed:
-		seq, err := t.reservation.Commit()
-		if err != nil {
-			panic(err) // the room counts as proven what the pool does not
-		}
-		t.seq, t.reservation = seq, nil
-		d.p.sample(t.job)
-		d.line.Landed(t.job.ticket)
-		bytes := int64(t.pulled) * int64(d.p.cfg.Layout.PageBytes())
-		d.p.count.add(func(c *Counters) { c.HandoffPages += uint64(t.pulled); c.HandoffBytes += uint64(bytes) })
-		d.p.cfg.Observer.Handoff(t.pulled, bytes, time.Since(t.began))
-	case handoff.Abandoned:
-		if t.reservation != nil {
-			t.reservation.Abandon()
-			t.reservation = nil
-		}
-		d.line.Remove(t.job.ticket)
-		delete(d.held, t.job.ticket)
-	}
-	delete(d.rooms, t.room.Room())
-	d.p.link.End(m)
-}
-
-// Bytes that are copied between two steps while requests run, so that a long prefix does not hold up their tokens, and
-// while none does.
-const (
-	pullBusy = 4 << 20
-	pullIdle = 64 << 20
-)
-
-// pull copies pages that prefill has published and proves each at once, while it is in cache. It reports whether it copied
-// anything.
-func (d *decode) pull() bool {
-	budget := pullIdle
-	if _, _, running := d.line.Lens(); running > 0 {
-		budget = pullBusy
-	}
-	pulled := false
-	for _, t := range d.held {
-		if t.reservation == nil {
-			continue
-		}
-		for page, ok := t.room.Next(); ok && budget > 0; page, ok = t.room.Next() {
-			d.land(t, page)
-			budget -= d.p.cfg.Layout.PageBytes()
-			pulled = true
-		}
-		d.settle(t)
-	}
-	return pulled
-}
-
-// land copies one page and proves it. No landing outlives this call, so nothing is ever left to be fenced later.
-func (d *decode) land(t *target, page int) {
-	must(t.room.Pulling(page))
-	l := t.reservation.Land(page)
-	if err := d.p.link.Copy(t.room.Room(), page, l.Bytes()); err != nil {
-		l.Fence()
-		t.room.Stop()
-		must(t.room.Fenced(page))
-		d.p.fail(t.job, err)
-		return
-	}
-	if v := l.Prove(); v != nil {
-		must(t.room.Failed(page))
-		d.settle(t) // prefill hears of it before the client, so that it looks at the source before anybody comes again
-		d.p.violated(t.job, Decode, "landing", v)
-		return
-	}
-	must(t.room.Proven(page))
-	t.pulled++
-}
-
-// must is for events that the loop itself has just made possible.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+	d.leave(t.job)
 }
 
 // tell keeps the books for Snapshot.
-func (d *decode) tell() {
-	n := d.p.count
-	n.pool(Decode, d.pool.Stats())
+func (d *DecodeWorker) tell() {
+	n := d.count
+	n.books(d.pool.Stats())
+	var now decoding
+	_, land, computing, run := d.line.Lens()
+	back := computing
+	for _, t := range d.held {
+		if t.again && t.seq == nil {
+			back++
+		}
+	}
+	now = decoding{waiting: len(d.held) - land - back - run, landing: land, setBack: back, running: run}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.decoding.line, n.decoding.landing, n.decoding.running = d.line.Lens()
+	n.decoding = now
 }
 
 // deadline is the earliest of all requests that the loop holds.
-func (d *decode) deadline() (at time.Time) {
+func (d *DecodeWorker) deadline() (at time.Time) {
 	for _, t := range d.held {
-		at = earlier(at, t.job.req.Deadline)
+		if !t.job.stream.isEnded() {
+			at = earlier(at, t.job.req.Deadline)
+		}
 	}
 	return at
+}
+
+// Snapshot is the state of the worker now, its pool as it was after the loop's last turn.
+func (d *DecodeWorker) Snapshot() Snapshot {
+	s := Snapshot{Limits: d.Limits(), Draining: d.isDraining(), Decode: d.count.use(d.cfg.Limits.PageTokens), Counters: d.count.copy()}
+	d.count.mu.Lock()
+	defer d.count.mu.Unlock()
+	n := d.count.decoding
+	s.Waiting, s.HandingOver, s.SetBack, s.Running = n.waiting, n.landing, n.setBack, n.running
+	return s
 }
 
 // batch is what one step needs, kept so that a step allocates nothing.
@@ -271,6 +257,6 @@ type batch struct {
 	targets []*target
 	work    []engine.Work
 	results []engine.Result
-	tenants []string
+	bills   []bill
 	events  []drawn
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,83 +12,105 @@ import (
 	"github.com/bulkhead-llm/bulkhead/sched"
 )
 
-// prefill is the loop of the prefill worker. A turn of it: take what decode has sent, let go of what is over, begin what
-// fits, compute one chunk, publish what it sealed.
-type prefill struct {
-	p    *Pair
-	bell bell
-	done chan struct{} // closed when the loop has ended
+// PrefillWorker is a prefill worker: alone, or one half of a [Pair]. Its methods are for concurrent use.
+//
+// One goroutine runs, which owns the pool. A turn of it: take what the outlet has brought, let go of what is over, begin
+// what fits, compute one chunk, publish what it sealed. Waiting requests are bounded by Limits.Queue and those that have
+// pages by Limits.Running.
+type PrefillWorker struct {
+	core
+	out  handoff.Outlet
+	full sched.Ticket // does not fit, and nothing was released since; the loop's
 
-	// Owned by the loop.
-	pool  *kv.Pool
-	keys  *keys
-	rooms map[bulkhead.Room]*source
-	byJob map[sched.Ticket]*source // those that are computed
-	full  sched.Ticket             // does not fit, and nothing was released since
-
-	mu      sync.Mutex
+	work    sync.Mutex // guards what follows; core.mu may be held when it is taken, and not the other way round
 	queue   *sched.Prefill
-	waiting map[sched.Ticket]*job
-	setBack []*job // by decode, not queued yet
+	sources map[bulkhead.Room]*source // all requests that are held
+	byJob   map[sched.Ticket]*source  // the same
 }
 
-// source is one request with pages in the prefill pool.
+// source is one request in prefill. Its room is open from Submit on; it has pages from when it begins.
 type source struct {
 	job    *job
 	prefix []bulkhead.Token
-	seq    *kv.Sequence
 	room   *handoff.Source
-	sealed int // pages that were published, -1 before the first offer
+	seq    *kv.Sequence // nil while it waits
+	sealed int          // pages that were published, -1 before the first offer
+	whole  time.Time    // when the last of them was, while nobody was seen to have entered; zero: not yet, or somebody has
 }
 
-func newPrefill(p *Pair, pool *kv.Pool) *prefill {
-	return &prefill{p: p, bell: newBell(), done: make(chan struct{}), pool: pool, keys: newKeys(&p.cfg),
-		rooms: make(map[bulkhead.Room]*source), byJob: make(map[sched.Ticket]*source),
-		queue: sched.NewPrefill(p.cfg.Limits), waiting: make(map[sched.Ticket]*job)}
-}
-
-// submit queues a new request. Anybody may call it.
-func (f *prefill) submit(j *job) *bulkhead.Refusal {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r := f.queue.Submit(f.entry(j), j.arrived); r != nil {
-		return r
+// NewPrefill makes the pool and starts the loop. It refuses limits that contradict each other, among them a window that
+// does not fit the prefill pool.
+func NewPrefill(cfg Config, out handoff.Outlet) (*PrefillWorker, error) {
+	if err := cfg.check(bulkhead.RolePrefill); err != nil {
+		return nil, err
 	}
-	f.waiting[j.ticket] = j
-	return nil
+	f, err := newPrefill(cfg, out, newTurn())
+	if err != nil {
+		return nil, err
+	}
+	f.start(f.loop)
+	return f, nil
 }
 
-func (f *prefill) entry(j *job) sched.Job {
-	return sched.Job{Ticket: j.ticket, Tenant: j.req.Tenant.Name, Tokens: bulkhead.Tokens(len(j.tokens) - 1), Deadline: j.req.Deadline}
+// newPrefill makes a worker whose loop does not run yet.
+func newPrefill(cfg Config, out handoff.Outlet, t turn) (*PrefillWorker, error) {
+	f := &PrefillWorker{out: out, queue: sched.NewPrefill(cfg.Limits),
+		sources: make(map[bulkhead.Room]*source), byJob: make(map[sched.Ticket]*source)}
+	if err := f.set(cfg, Prefill, t); err != nil {
+		return nil, err
+	}
+	out.Notify(f.bell.ring)
+	return f, nil
 }
 
-// takeBack gets a request that decode has set back. Decode has told the room's end before, so by the time that the loop
-// queues it again its last room is closed.
-func (f *prefill) takeBack(j *job) {
-	f.mu.Lock()
-	f.setBack = append(f.setBack, j)
-	f.mu.Unlock()
-	f.bell.ring()
+// Submit takes an order, or refuses it. The stream has no tokens and exactly one End: HandedOver when decode has proven every
+// page, else Refused, Violated, Aborted (the client, or decode's, left) or Failed.
+func (f *PrefillWorker) Submit(o Order) (*Stream, *bulkhead.Refusal) { return f.take(o, new(cached)) }
+
+func (f *PrefillWorker) take(o Order, c *cached) (*Stream, *bulkhead.Refusal) {
+	r := o.Request.Request()
+	claim := f.claims.of(&r, o.Room)
+	return f.submit(o, c, func(j *job) *bulkhead.Refusal {
+		f.work.Lock()
+		defer f.work.Unlock()
+		prefix := j.prefix()
+		entry := sched.Job{Ticket: j.ticket, Tenant: j.req.Tenant.Name, Tokens: bulkhead.Tokens(len(prefix)), Deadline: j.req.Deadline}
+		if r := f.queue.Submit(entry, j.arrived); r != nil {
+			return r
+		}
+		s := &source{job: j, prefix: prefix, sealed: -1,
+			room: handoff.NewSource(j.room, f.cfg.Layout.Pages(bulkhead.Tokens(len(prefix))))}
+		f.sources[j.room], f.byJob[j.ticket] = s, s
+		f.out.Open(j.room, o.Peer, claim) // before the loop can say anything of it
+		return nil
+	})
 }
 
-// charge puts what decode computed on the tenants' accounts.
-func (f *prefill) charge(tenants []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range tenants {
-		f.queue.Charge(t, 1)
+// bill is what decode has computed for a tenant.
+type bill struct {
+	tenant string
+	tokens bulkhead.Tokens
+}
+
+// charge puts what decode computed on the tenants' accounts. Only a pair's can: apart, prefill does not see it.
+func (f *PrefillWorker) charge(bills []bill) {
+	f.work.Lock()
+	defer f.work.Unlock()
+	for _, b := range bills {
+		f.queue.Charge(b.tenant, b.tokens)
 	}
 }
 
 // loop runs until ctx is done and nothing is held any more.
-func (f *prefill) loop(ctx context.Context) {
+func (f *PrefillWorker) loop(ctx context.Context) {
 	for {
 		now := time.Now()
+		f.answer()
 		f.receive()
 		f.letGo(now)
 		f.begin()
 		worked := f.step()
-		f.p.count.pool(Prefill, f.pool.Stats())
+		f.count.books(f.pool.Stats())
 		if worked {
 			continue
 		}
@@ -98,119 +121,135 @@ func (f *prefill) loop(ctx context.Context) {
 	}
 }
 
-func (f *prefill) empty() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.rooms) == 0 && len(f.waiting) == 0 && len(f.setBack) == 0
+func (f *PrefillWorker) empty() bool {
+	f.work.Lock()
+	defer f.work.Unlock()
+	return len(f.sources) == 0
 }
 
-// receive takes the ends that decode has sent, and then what it has set back: in this order, and the list of those first,
-// because each was told after its room's end.
-func (f *prefill) receive() {
-	f.mu.Lock()
-	back := f.setBack
-	f.setBack = nil
-	f.mu.Unlock()
-	for _, m := range f.p.link.ForSource() {
-		s := f.rooms[m.Room]
+// receive takes the ends that decode has sent, and those that the carrier has noticed.
+func (f *PrefillWorker) receive() {
+	for _, m := range f.out.Receive() {
+		f.work.Lock()
+		s := f.sources[m.Room]
+		f.work.Unlock()
 		if s == nil {
 			continue // retired before anything was offered
 		}
 		if err := s.room.Receive(m); err != nil {
-			f.p.fail(s.job, err)
+			f.fail(s.job, err)
 			continue
 		}
-		if m.Kind == handoff.Abandon && m.Page >= 0 && m.Page < s.sealed && !s.seq.Dead() {
-			f.suspect(s, m.Page)
-		}
+		f.conclude(s, m)
 		f.release(s)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, j := range back {
-		f.queue.SetBack(f.entry(j))
-		f.waiting[j.ticket] = j
+}
+
+// conclude ends a request whose room is over.
+func (f *PrefillWorker) conclude(s *source, m handoff.Message) {
+	switch {
+	case m.Kind == handoff.Commit:
+		f.end(s.job, bulkhead.End{Reason: bulkhead.HandedOver})
+	case m.Kind == handoff.Lost:
+		f.fail(s.job, fmt.Errorf("the connection to the decode worker was lost: %s", m.Text))
+	case m.Page < 0:
+		f.end(s.job, bulkhead.End{Reason: bulkhead.Aborted}) // decode has let go: its client left, or it has ended for a reason of its own
+	default:
+		f.suspect(s, m.Page)
 	}
 }
 
 // suspect looks at a page whose copy decode could not prove. If it is damaged here it must not be handed over again.
-func (f *prefill) suspect(s *source, page int) {
-	if v := s.seq.Resum(page); v != nil {
-		f.p.report(s.job, Prefill, "source of a page that was not proven", v)
-	}
-}
-
-// letGo stops what has ended. Rooms that decode knows of wait for its answer: it may be reading.
-func (f *prefill) letGo(now time.Time) {
-	for _, s := range f.rooms {
-		if f.p.over(s.job, now) {
-			f.stop(s)
+func (f *PrefillWorker) suspect(s *source, page int) {
+	if s.seq != nil && page < s.sealed && !s.seq.Dead() {
+		if v := s.seq.Resum(page); v != nil {
+			f.violated(s.job, "source of a page that was not proven", v)
+			return
 		}
 	}
-	for _, j := range f.expired(now) {
-		f.p.refuse(j, sched.DeadlinePassed())
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for ticket, j := range f.waiting {
-		if j.stream.isEnded() {
-			f.queue.Close(ticket)
-			delete(f.waiting, ticket)
-		}
-	}
+	f.end(s.job, bulkhead.End{Reason: bulkhead.Failed, Err: fmt.Errorf("decode could not prove page %d, and it is not damaged here", page)})
 }
 
-// expired are the waiting requests whose deadline has passed.
-func (f *prefill) expired(now time.Time) (out []*job) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, ticket := range f.queue.Expired(now) {
-		out = append(out, f.waiting[ticket])
+// all are the requests that are held.
+func (f *PrefillWorker) all() []*source {
+	f.work.Lock()
+	defer f.work.Unlock()
+	out := make([]*source, 0, len(f.sources))
+	for _, s := range f.sources {
+		out = append(out, s)
 	}
 	return out
 }
 
-// stop ends the computing of a request and tells decode.
-func (f *prefill) stop(s *source) {
+// letGo stops what has ended, and what nobody comes for. Rooms that decode may know of wait for its answer: it may be reading.
+func (f *PrefillWorker) letGo(now time.Time) {
+	for _, s := range f.all() {
+		f.expect(s, now)
+		if f.over(s.job, now) {
+			f.halt(s)
+		}
+	}
+}
+
+// expect fails a request that is computed and that no decode worker has asked for in time. Where one comes in this very
+// moment it is told, and its answer waited for: the time frees nothing by itself.
+func (f *PrefillWorker) expect(s *source, now time.Time) {
+	if s.whole.IsZero() || now.Before(s.whole.Add(f.cfg.Limits.HandoffTimeout)) {
+		return
+	}
+	if s.whole = (time.Time{}); !f.out.Entered(s.job.room) {
+		f.fail(s.job, fmt.Errorf("no decode worker asked for the pages within %v of their being computed (--handoff-timeout)",
+			f.cfg.Limits.HandoffTimeout))
+	}
+}
+
+// halt ends the computing of a request that has ended and tells decode why.
+func (f *PrefillWorker) halt(s *source) {
 	m, first := s.room.Stop()
 	if !first {
 		return
 	}
-	f.close(s.job)
-	f.p.link.Stop(m)
+	f.unqueue(s.job)
+	s.whole = time.Time{}
+	m.Why = s.job.stream.why()
+	f.out.Stop(m)
 	if s.room.Retired() {
 		f.release(s)
 	}
 }
 
 // release unpins the pages of a retired room.
-func (f *prefill) release(s *source) {
-	f.close(s.job)
-	s.seq.Release()
-	f.p.link.Close(s.room.Room())
-	delete(f.rooms, s.room.Room())
+func (f *PrefillWorker) release(s *source) {
+	f.unqueue(s.job)
+	if s.seq != nil {
+		s.seq.Release()
+	}
+	f.out.Close(s.job.room)
+	f.work.Lock()
+	delete(f.sources, s.job.room)
+	delete(f.byJob, s.job.ticket)
+	f.work.Unlock()
 	f.full = 0
+	f.leave(s.job)
 }
 
-// close takes the request out of the scheduler.
-func (f *prefill) close(j *job) {
-	delete(f.byJob, j.ticket)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// unqueue takes the request out of the scheduler.
+func (f *PrefillWorker) unqueue(j *job) {
+	f.work.Lock()
+	defer f.work.Unlock()
 	f.queue.Close(j.ticket)
 }
 
-// deadline is the earliest of all requests that the loop could still end.
-func (f *prefill) deadline() (d time.Time) {
-	for _, s := range f.rooms {
-		if s.room.Publishing() {
-			d = earlier(d, s.job.req.Deadline)
+// deadline is the earliest moment at which the loop has to end something.
+func (f *PrefillWorker) deadline() (d time.Time) {
+	for _, s := range f.all() {
+		if !s.room.Publishing() {
+			continue
 		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, j := range f.waiting {
-		d = earlier(d, j.req.Deadline)
+		d = earlier(d, s.job.req.Deadline)
+		if !s.whole.IsZero() {
+			d = earlier(d, s.whole.Add(f.cfg.Limits.HandoffTimeout))
+		}
 	}
 	return d
 }
@@ -223,9 +262,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (f *prefill) snapshot(s *Snapshot) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// Snapshot is the state of the worker now, its pool as it was after the loop's last turn.
+func (f *PrefillWorker) Snapshot() Snapshot {
+	s := Snapshot{Limits: f.Limits(), Draining: f.isDraining(), Prefill: f.count.use(f.cfg.Limits.PageTokens), Counters: f.count.copy()}
+	f.work.Lock()
+	defer f.work.Unlock()
 	s.Waiting, s.WaitingTenant = f.queue.Waiting(), f.queue.WaitingByTenant()
 	s.Prefilling, s.HandingOver = f.queue.Computing()
+	return s
 }

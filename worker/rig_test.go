@@ -98,7 +98,7 @@ func (r *rig) finish(setAside int) {
 	if bad != setAside {
 		r.t.Errorf("%d pages are set aside, not %d: %+v %+v", bad, setAside, s.Prefill, s.Decode)
 	}
-	if s.Waiting+s.Prefilling+s.HandingOver+s.Running != 0 || r.link.Rooms() != 0 || len(r.jobs) != 0 {
+	if s.Waiting+s.Prefilling+s.HandingOver+s.SetBack+s.Running != 0 || r.link.Rooms() != 0 || r.left() != 0 {
 		r.t.Errorf("something is left: %+v, %d rooms", s, r.link.Rooms())
 	}
 	var ended uint64
@@ -108,6 +108,11 @@ func (r *rig) finish(setAside int) {
 	if ended != s.Counters.Submitted {
 		r.t.Errorf("%d requests were taken and %d ended", s.Counters.Submitted, ended)
 	}
+}
+
+// left is how many requests either worker still knows.
+func (r *rig) left() int {
+	return len(r.prefill.jobs) + len(r.prefill.inUse) + len(r.prefill.tenants) + len(r.decode.jobs) + len(r.decode.inUse) + len(r.decode.tenants)
 }
 
 // reference is the whole answer that a request must get.

@@ -126,8 +126,8 @@ func (s *sim) damage() {
 
 // tattle repeats a message of the handoff, sends one that is out of date, or promises more pages than there are.
 func (s *sim) tattle() {
-	for id, src := range s.prefill.rooms { // any
-		if src.sealed < 0 || !src.room.Publishing() || src.seq.Dead() {
+	for id, src := range s.prefill.sources { // any
+		if src.sealed < 0 || src.seq == nil || !src.room.Publishing() || src.seq.Dead() {
 			continue
 		}
 		s.gossip++
@@ -138,7 +138,7 @@ func (s *sim) tattle() {
 		case 1:
 			n = len(src.seq.Pages())
 		}
-		s.link.Publish(handoff.Message{Room: id, Kind: handoff.Offer, Pages: n}, src.seq.Pages()[:n])
+		s.link.Outlet().Publish(handoff.Message{Room: id, Kind: handoff.Offer, Pages: n}, src.seq.Pages()[:n])
 		return
 	}
 }
@@ -156,8 +156,8 @@ func (s *sim) remember() {
 func (s *sim) move() {
 	f, d := s.prefill, s.decode
 	moves := [2][]func(){
-		Prefill: {f.receive, func() { f.letGo(s.now) }, f.begin, func() { f.step() }, func() { s.count.pool(Prefill, f.pool.Stats()) }},
-		Decode:  {d.receive, func() { d.letGo(s.now) }, d.admit, func() { d.pull() }, func() { d.step() }, d.tell},
+		Prefill: {f.receive, func() { f.letGo(s.now) }, f.begin, func() { f.step() }, func() { f.count.books(f.pool.Stats()) }},
+		Decode:  {d.receive, func() { d.letGo(s.now) }, d.admit, func() { d.pull() }, func() { d.recompute() }, func() { d.step() }, d.tell},
 	}
 	side := s.rng.IntN(2)
 	moves[side][s.turns[side]]()
@@ -255,7 +255,7 @@ func (s *sim) run(moves int) {
 	s.harm = 0
 	s.model.Interrupt(nil)
 	for range 200_000 {
-		if len(s.open) == 0 && s.prefill.empty() && len(s.decode.held) == 0 && len(s.decode.coming) == 0 {
+		if len(s.open) == 0 && s.prefill.empty() && s.decode.empty() {
 			break
 		}
 		s.move()
@@ -265,7 +265,7 @@ func (s *sim) run(moves int) {
 }
 
 func (s *sim) settled() {
-	if len(s.open) > 0 || !s.prefill.empty() || len(s.decode.held) > 0 || s.link.Rooms() > 0 || len(s.jobs) > 0 {
+	if len(s.open) > 0 || !s.prefill.empty() || !s.decode.empty() || s.link.Rooms() > 0 || s.left() > 0 {
 		s.t.Fatalf("not over: %d clients, %d held, %d rooms", len(s.open), len(s.decode.held), s.link.Rooms())
 	}
 	for side, pool := range []*kv.Pool{s.prefill.pool, s.decode.pool} {

@@ -3,11 +3,12 @@ package worker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bulkhead-llm/bulkhead"
 )
 
-// Stream is the answer to one request as it comes: tokens in order, then exactly one End.
+// Stream is the answer to one request as it comes: tokens in order, then exactly one End. A prefill worker's has no tokens.
 //
 // Its buffer holds a whole answer (MaxTokens events and the End), because tokens are small and the alternative is a slow
 // reader that stops a batch. The memory that it can take is bounded by the window, which is bounded by the pools.
@@ -24,12 +25,17 @@ type Stream struct {
 	events []bulkhead.Event
 	read   int
 	sent   bulkhead.Tokens
-	cached bulkhead.Tokens // of the prompt, once it is known
-	ended  bool
+	end    *bulkhead.End // nil: not ended
+
+	cached *cached
 }
 
-func newStream(id bulkhead.RequestID, leave func()) *Stream {
-	return &Stream{id: id, leave: leave, wake: make(chan struct{}, 1)}
+// cached is how many tokens of a prompt prefill has found in its cache, for the End. The two streams of a pair share one, so
+// that the client's, which is decode's, has it as well.
+type cached struct{ n atomic.Int64 }
+
+func newStream(id bulkhead.RequestID, c *cached, leave func()) *Stream {
+	return &Stream{id: id, leave: leave, cached: c, wake: make(chan struct{}, 1)}
 }
 
 // ID is the request's id.
@@ -51,7 +57,7 @@ func (s *Stream) Next(ctx context.Context) (bulkhead.Event, bool) {
 	}
 }
 
-// Leave tells the pair that nobody reads any more. What the request holds is let go of as far as it has come: prefill is
+// Leave tells the workers that nobody reads any more. What the request holds is let go of as far as it has come: prefill is
 // stopped before the transfer, the transfer is finished or fenced during it, decode is stopped after it. The End is
 // Aborted, unless the request has ended already; then Leave does nothing.
 func (s *Stream) Leave() { s.leave() }
@@ -66,14 +72,14 @@ func (s *Stream) take() (e bulkhead.Event, ok, more bool) {
 		s.read++
 		return e, true, true
 	}
-	return bulkhead.Event{}, false, !s.ended
+	return bulkhead.Event{}, false, s.end == nil
 }
 
 // push adds a token; false where the request has ended.
 func (s *Stream) push(e bulkhead.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.end != nil {
 		return false
 	}
 	s.sent++
@@ -86,29 +92,34 @@ func (s *Stream) push(e bulkhead.Event) bool {
 func (s *Stream) finish(end *bulkhead.End) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.end != nil {
 		return false
 	}
-	s.ended = true
-	end.Completion, end.Cached = s.sent, s.cached
+	end.Completion, end.Cached = s.sent, bulkhead.Tokens(s.cached.n.Load())
 	if end.Reason == bulkhead.Stopped {
 		end.Completion++
 	}
+	s.end = new(bulkhead.End)
+	*s.end = *end // the reader's own may be changed by whoever has it
 	s.add(bulkhead.Event{End: end})
 	return true
-}
-
-// setCached keeps how much of the prompt was found in a cache, for the End.
-func (s *Stream) setCached(n bulkhead.Tokens) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cached = n
 }
 
 func (s *Stream) isEnded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended
+	return s.end != nil
+}
+
+// why is a copy of the End, for the other side; nil where the request has not ended.
+func (s *Stream) why() *bulkhead.End {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end == nil {
+		return nil
+	}
+	e := *s.end
+	return &e
 }
 
 // add appends under the lock and wakes the reader.

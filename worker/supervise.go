@@ -16,20 +16,18 @@ const farewell = 200 * time.Millisecond
 // supervise runs a loop. A panic in it is a bug, of the loop or of the engine under it, and nobody knows any more whose the
 // pages are. So nothing is given back, tried again or computed for anybody: every request ends as Failed, no new one is
 // taken, and the process ends with the panic. A supervisor outside starts it again, with empty pools.
-func (p *Pair) supervise(s Side, loop func()) {
+func (c *core) supervise(loop func()) {
 	defer func() {
 		v := recover()
 		if v == nil {
 			return
 		}
-		p.cfg.Log.Error("a loop panicked: every request ends and so does the process", "side", s.String(), "panic", fmt.Sprint(v),
+		c.cfg.Log.Error("a loop panicked: every request ends and so does the process", "side", c.side.String(), "panic", fmt.Sprint(v),
 			"stack", string(debug.Stack()))
 		told := make(chan struct{})
 		go func() { // it may wait for a lock that the loop held
 			defer close(told)
-			p.endAll(func(j *job) {
-				p.end(j, bulkhead.End{Reason: bulkhead.Failed, Err: fmt.Errorf("the %v loop panicked: %v", s, v)})
-			})
+			c.die(fmt.Errorf("the %v loop panicked: %v", c.side, v))
 		}()
 		bye := time.After(farewell)
 		select {

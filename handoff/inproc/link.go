@@ -1,13 +1,15 @@
 // Package inproc carries handoffs within one process: messages through two mailboxes, and pages by copying their bytes from
 // the source's pinned, immutable pages into the target's landings.
 //
-// There is no message for a pull. The source's loop publishes where the pages lie, and the target's loop copies them when
-// it likes; it is the only writer of its own pool, and between two calls of Copy nothing of it is being written. The source
-// keeps what it has published pinned until the target has said that the room is over (see package handoff), so a copy never
-// meets a page that is being reused; and were it to, the seal that comes along would be the wrong one.
+// Pull copies and examines at once, in the target's own goroutine: it is the only writer of its own pool, and between two
+// calls of Pull nothing of it is being written. The source keeps what it has published pinned until the target has said
+// that the room is over (see package handoff), so a copy never meets a page that is being reused; and were it to, the seal
+// that comes along would be the wrong one. No connection can break, so nobody is told Lost but a target that shows the
+// wrong claim.
 package inproc
 
 import (
+	"crypto/subtle"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,117 +18,76 @@ import (
 	"github.com/bulkhead-llm/bulkhead/handoff"
 )
 
+// mostStopped bounds how many rooms are remembered that were stopped before a target entered them.
+const mostStopped = 256
+
 // Link joins one source loop and one target loop. Its mailboxes are bounded by the rooms that are open: a room has at most
-// one Offer (a newer one replaces it), one Stop and one end in them.
+// one Offer (a newer one replaces it), one Stop and one end in them, and an Arrival for each page that was pulled.
 type Link struct {
 	wakeSource, wakeTarget func() // called without the lock; must not block
 
 	mu       sync.Mutex
 	rooms    map[bulkhead.Room]*room
+	waiting  map[bulkhead.Room]handoff.Claim // entered before they were opened
+	stopped  []handoff.Message               // of rooms that nobody had entered; the oldest first
 	toTarget []handoff.Message
 	toSource []handoff.Message
+	arrivals []handoff.Arrival
 }
 
 // room is what the source has published, until the target ends it. It is known from Open to Close, both the source's.
 type room struct {
-	pages [][]byte
-	ended bool
+	claim     handoff.Claim
+	offer     *handoff.Message // the last
+	pages     [][]byte
+	entered   bool
+	published bool
+	stop      *handoff.Message
+	ended     bool
 }
 
-// New makes a link; the functions wake the loop that has something to receive.
-func New(wakeSource, wakeTarget func()) *Link {
-	return &Link{wakeSource: wakeSource, wakeTarget: wakeTarget, rooms: make(map[bulkhead.Room]*room)}
-}
-
-// Open makes a room known, before the target hears of it by any way.
-func (l *Link) Open(id bulkhead.Room) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rooms[id] = &room{}
-}
-
-// Publish sends an Offer together with the pages that it speaks of: all of the room's that are sealed, in order. It does
-// nothing where the target has ended the room meanwhile, or more was offered already: an offer that is out of date must not
-// take the place of a newer one.
-func (l *Link) Publish(m handoff.Message, pages [][]byte) {
-	if m.Kind != handoff.Offer || len(pages) != m.Pages {
-		panic("inproc: an offer and its pages differ")
-	}
-	l.mu.Lock()
-	if r := l.rooms[m.Room]; r != nil && !r.ended && len(pages) >= len(r.pages) {
-		r.pages = append([][]byte(nil), pages...)
-		l.toTarget = slices.DeleteFunc(l.toTarget, func(old handoff.Message) bool {
-			return old.Room == m.Room && old.Kind == handoff.Offer
-		})
-		l.toTarget = append(l.toTarget, m)
-	}
-	l.mu.Unlock()
-	l.wakeTarget()
-}
-
-// Stop sends a source's Stop.
-func (l *Link) Stop(m handoff.Message) {
-	l.mu.Lock()
-	if r := l.rooms[m.Room]; r != nil && !r.ended {
-		l.toTarget = append(l.toTarget, m)
-	}
-	l.mu.Unlock()
-	l.wakeTarget()
-}
-
-// End sends a target's Commit or Abandon. Nothing of the room can be copied after it, and nothing more of it arrives.
-func (l *Link) End(m handoff.Message) {
-	l.mu.Lock()
-	if r := l.rooms[m.Room]; r != nil {
-		r.pages, r.ended = nil, true
-		l.toTarget = slices.DeleteFunc(l.toTarget, func(old handoff.Message) bool { return old.Room == m.Room })
-		l.toSource = append(l.toSource, m)
-	}
-	l.mu.Unlock()
-	l.wakeSource()
-}
-
-// Close forgets a room that the source has retired.
-func (l *Link) Close(id bulkhead.Room) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.rooms, id)
-}
-
-// ForTarget takes what the source has sent.
-func (l *Link) ForTarget() []handoff.Message { return l.drain(&l.toTarget) }
-
-// ForSource takes what the target has sent.
-func (l *Link) ForSource() []handoff.Message { return l.drain(&l.toSource) }
-
-func (l *Link) drain(box *[]handoff.Message) []handoff.Message {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := *box
-	*box = nil
-	return out
-}
-
-// Copy pulls one page, seal included, into dst. It fails where the page was not published.
-func (l *Link) Copy(id bulkhead.Room, page int, dst []byte) error {
-	l.mu.Lock()
-	var pages [][]byte
-	if r := l.rooms[id]; r != nil {
-		pages = r.pages
-	}
-	l.mu.Unlock()
-	if page < 0 || page >= len(pages) {
-		return fmt.Errorf("inproc: page %d of room %v was not published", page, id)
-	}
-	if n := copy(dst, pages[page]); n != len(dst) || n != len(pages[page]) {
-		return fmt.Errorf("inproc: page %d of room %v has %d bytes, the landing %d", page, id, len(pages[page]), len(dst))
-	}
-	return nil
+// New makes a link. Each side names what wakes it by Notify, before anything else.
+func New() *Link {
+	return &Link{wakeSource: func() {}, wakeTarget: func() {},
+		rooms: make(map[bulkhead.Room]*room), waiting: make(map[bulkhead.Room]handoff.Claim)}
 }
 
 // Rooms is how many rooms are known.
 func (l *Link) Rooms() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.rooms)
+	return len(l.rooms) + len(l.waiting)
+}
+
+// lose tells the target that a room is not for it. The lock is held.
+func (l *Link) lose(id bulkhead.Room) {
+	l.toTarget = append(l.toTarget, handoff.Message{Room: id, Kind: handoff.Lost, Text: "no such room was opened with this claim"})
+}
+
+// same compares claims without telling by its time where they differ.
+func same(a, b handoff.Claim) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
+
+// forget takes what is on its way to the target of a room out of the mailbox. The lock is held.
+func (l *Link) forget(id bulkhead.Room, kinds ...handoff.Kind) {
+	l.toTarget = slices.DeleteFunc(l.toTarget, func(m handoff.Message) bool {
+		return m.Room == id && (len(kinds) == 0 || slices.Contains(kinds, m.Kind))
+	})
+}
+
+// copyPage writes a page that was published into dst. The lock is not held: published pages do not change.
+func (l *Link) copyPage(id bulkhead.Room, page int, dst []byte) error {
+	l.mu.Lock()
+	var pages [][]byte
+	if r := l.rooms[id]; r != nil && r.entered {
+		pages = r.pages
+	}
+	l.mu.Unlock()
+	if page < 0 || page >= len(pages) {
+		return fmt.Errorf("inproc: page %d of room %v was not published", page, id)
+	}
+	if len(dst) != len(pages[page]) {
+		return fmt.Errorf("inproc: page %d of room %v has %d bytes, the landing %d", page, id, len(pages[page]), len(dst))
+	}
+	copy(dst, pages[page])
+	return nil
 }
