@@ -11,6 +11,9 @@ import (
 type benchCmd struct {
 	Guards benchGuardsCmd `cmd:"" help:"What the guards cost: decode steps and a server under load, with guards on and off in turn."`
 	Engine benchEngineCmd `cmd:"" help:"How fast the engine is: prefill and decode, against llama.cpp in turn if asked."`
+
+	Handoff     benchHandoffCmd     `cmd:"" help:"How fast pages move between processes, against iperf3, Mooncake, a plain copy and TLS alone in turn; and what the split costs until the first token."`
+	HandoffPeer benchHandoffPeerCmd `cmd:"" hidden:"" help:"The other process of bench handoff."`
 }
 
 // benchFlags are common to all benchmarks. Whatever they compare runs in turn within one run, so that a machine whose speed
