@@ -41,7 +41,7 @@ type target struct {
 	prefix []bulkhead.Token // what is to stand in pages before it runs
 	room   *handoff.Target
 	lined  bool // stands, or stood, in the line
-	again  bool // was set back: the room is over, and the prefix is computed here
+	again  bool // was set back: the room is over, and the prefix is computed here. Or there is neither room nor prefix
 	began  time.Time
 	pulled int
 
@@ -88,8 +88,12 @@ func (d *DecodeWorker) take(o Order, c *cached) (*Stream, *bulkhead.Refusal) {
 		}
 		prefix := j.prefix()
 		pages := d.cfg.Layout.Pages(bulkhead.Tokens(len(prefix))) // its own count, of the request's tokens
-		d.coming = append(d.coming, &target{job: j, prefix: prefix, room: handoff.NewTarget(j.room, pages), landings: make(map[int]*kv.Landing)})
-		d.in.Enter(j.room, o.Peer, claim) // after it can be found, and before the loop can end it
+		t := &target{job: j, prefix: prefix, room: handoff.NewTarget(j.room, pages), landings: make(map[int]*kv.Landing)}
+		t.again = o.Peer == handoff.Nobody && len(prefix) == 0 // the worker's own: there is nothing to be handed over, and nobody who would
+		d.coming = append(d.coming, t)
+		if !t.again {
+			d.in.Enter(j.room, o.Peer, claim) // after it can be found, and before the loop can end it
+		}
 		return nil
 	})
 }
@@ -137,7 +141,13 @@ func (d *DecodeWorker) receive() {
 	d.coming = nil
 	d.mu.Unlock()
 	for _, t := range coming {
-		d.rooms[t.room.Room()], d.held[t.job.ticket] = t, t
+		d.held[t.job.ticket] = t
+		if t.again {
+			d.sample(t.job)
+			d.line.Offer(t.job.ticket, 0)
+			continue
+		}
+		d.rooms[t.room.Room()] = t
 	}
 	for _, m := range messages {
 		if t := d.rooms[m.Room]; t != nil { // else it has ended here first
@@ -161,7 +171,7 @@ func (d *DecodeWorker) hear(t *target, m handoff.Message) {
 	case handoff.Stop:
 		d.endAs(t.job, m.Why)
 	case handoff.Lost:
-		d.fail(t.job, fmt.Errorf("the connection to the prefill worker was lost: %s", m.Text))
+		d.fail(t.job, fmt.Errorf("%w: %s", handoff.ErrLost, m.Text))
 	}
 	d.settle(t)
 }

@@ -151,7 +151,7 @@ func (f *PrefillWorker) conclude(s *source, m handoff.Message) {
 	case m.Kind == handoff.Commit:
 		f.end(s.job, bulkhead.End{Reason: bulkhead.HandedOver})
 	case m.Kind == handoff.Lost:
-		f.fail(s.job, fmt.Errorf("the connection to the decode worker was lost: %s", m.Text))
+		f.fail(s.job, fmt.Errorf("%w: %s", handoff.ErrLost, m.Text))
 	case m.Page < 0:
 		f.end(s.job, bulkhead.End{Reason: bulkhead.Aborted}) // decode has let go: its client left, or it has ended for a reason of its own
 	default:

@@ -110,7 +110,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		send(descSteps, prometheus.CounterValue, float64(steps), side.String())
 	}
 	for state, n := range map[string]int{"waiting": s.Waiting, "prefilling": s.Prefilling,
-		"handing_over": s.HandingOver, "running": s.Running} {
+		"handing_over": s.HandingOver, "set_back": s.SetBack, "running": s.Running} {
 		send(descRequests, prometheus.GaugeValue, float64(n), state)
 	}
 	send(descSetBacks, prometheus.CounterValue, float64(k.SetBacks))

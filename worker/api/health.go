@@ -91,9 +91,6 @@ func (a *API) healthGenerate(p *reply, r *http.Request) *bulkhead.Refusal {
 	return nil
 }
 
-// nobody is the name of a peer that no certificate and no hello can have: a space is in no name.
-const nobody = "no peer"
-
 func (a *API) probe(ctx context.Context) *bulkhead.Refusal {
 	before := a.rows()
 	s, ref := a.submitProbe()
@@ -139,7 +136,7 @@ func (a *API) submitProbe() (interface {
 		return nil, ref
 	}
 	room := max(bulkhead.Room(binary.LittleEndian.Uint64(b[:])>>1), 1)
-	return a.cfg.Worker.Submit(worker.Order{Request: adm, Room: room, Peer: handoff.Peer{Name: nobody}})
+	return a.cfg.Worker.Submit(worker.Order{Request: adm, Room: room, Peer: handoff.Nobody})
 }
 
 // rows is how many tokens the loop has computed.

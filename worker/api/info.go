@@ -105,7 +105,7 @@ func (a *API) load(s worker.Snapshot) sglang.Load {
 		l.Running = s.Prefilling
 		l.Disaggregation.Inflight = s.HandingOver
 	} else {
-		l.Disaggregation.Prealloc, l.Disaggregation.Transfer = s.Waiting, s.HandingOver
+		l.Disaggregation.Prealloc, l.Disaggregation.Transfer, l.Disaggregation.SetBack = s.Waiting, s.HandingOver, s.SetBack
 	}
 	return l
 }

@@ -98,6 +98,7 @@ func endAfter(end bulkhead.End) func(bulkhead.Request, int) *bulkhead.End {
 var changing = []struct{ find, put string }{
 	{`"id":"(chatcmpl-|cmpl-)?[0-9a-f]{24}"`, `"id":"${1}ID"`},
 	{`"created":\d{10}`, `"created":NOW`},
+	{`"layout":"[0-9a-f]+"`, `"layout":"HEX"`},
 	{`"timestamp":"[^"]*"`, `"timestamp":"NOW"`},
 	{`,"e2e_latency":[0-9.e-]+`, ``},
 }
