@@ -2,12 +2,9 @@ package sched
 
 import (
 	"slices"
-	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
 )
-
-func expired(j Job, now time.Time) bool { return !j.Deadline.IsZero() && !now.Before(j.Deadline) }
 
 func (t *tenant) idle() bool { return len(t.waiting) == 0 && len(t.computing) == 0 }
 

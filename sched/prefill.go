@@ -249,18 +249,6 @@ func (p *Prefill) Close(t Ticket) bool {
 	return true
 }
 
-// Expired names the waiting requests whose deadline has passed. The caller closes them.
-func (p *Prefill) Expired(now time.Time) []Ticket {
-	var out []Ticket
-	for t, j := range p.jobs {
-		if j.state == queued && expired(j.Job, now) {
-			out = append(out, t)
-		}
-	}
-	slices.SortFunc(out, older)
-	return out
-}
-
 // Waiting is how many requests wait, and Begun how many are computed or pinned.
 func (p *Prefill) Waiting() int { return p.waiting }
 

@@ -70,7 +70,7 @@ func field(args []string, i int, def string) string {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Commands: limits QUEUE TENANT RUNNING CHUNK PAGE; submit TICKET TENANT TOKENS [DEADLINE s]; next; begun
-// TICKET CACHED; step; close TICKET; charge TENANT N; at SECONDS; expired; state.
+// TICKET CACHED; step; close TICKET; charge TENANT N; at SECONDS; state.
 func TestPrefillTranscripts(t *testing.T) {
 	for _, name := range []string{"prefill_fair.txt", "prefill_bounds.txt"} {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +106,6 @@ func TestPrefillTranscripts(t *testing.T) {
 					p.Charge(a[0], bulkhead.Tokens(num(a[1])))
 				case "at":
 					now = epoch.Add(time.Duration(num(a[0])) * time.Second)
-				case "expired":
-					return fmt.Sprint(p.Expired(now))
 				case "state":
 					c, o := p.Computing()
 					return fmt.Sprintf("%d wait %v, %d are computed, %d open", p.Waiting(), p.WaitingByTenant(), c, o)
