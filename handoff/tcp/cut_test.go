@@ -92,8 +92,7 @@ func TestCut(t *testing.T) {
 					way.set(t, in)
 					out.Limits.EntryTimeout = 60 * time.Millisecond // of rooms that nobody can enter
 				})
-				p := newProxy(t, r.addr)
-				set(p)
+				p := newProxy(t, r.addr, set)
 				session(t, r, p.addr)
 				r.in.Shutdown()
 				r.out.Shutdown()
@@ -118,20 +117,21 @@ func upTo(most int64) func(int64, []byte) int {
 // One bit of a page is changed on the way: the frame is in order, the page comes, and its proof fails.
 func TestDamagedPage(t *testing.T) {
 	r := newRig(t, nil)
-	p := newProxy(t, r.addr)
 	var hit atomic.Bool
 	ids := kv.NewIdentities([32]byte{4}, "tenant", [32]byte{7}, layout)
 	tokens := prompt(16, 1)
 	from, to := newPool(t, 2), newPool(t, 2)
 	seq := prefill(t, from, ids, tokens)
 	needle := seq.Pages()[0][layout.KOffset(1, 0) : layout.KOffset(1, 0)+16]
-	p.down = func(_ int64, b []byte) int {
-		if i := bytes.Index(b, needle); i >= 0 {
-			b[i+3] ^= 0x10
-			hit.Store(true)
+	p := newProxy(t, r.addr, func(p *proxy) {
+		p.down = func(_ int64, b []byte) int {
+			if i := bytes.Index(b, needle); i >= 0 {
+				b[i+3] ^= 0x10
+				hit.Store(true)
+			}
+			return len(b)
 		}
-		return len(b)
-	}
+	})
 	r.out.Open(1, r.target(), claim)
 	r.in.Enter(1, handoff.Peer{Addr: p.addr}, claim)
 	r.out.Publish(offer(1, 1), seq.Pages())
@@ -160,16 +160,17 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			p := newProxy(t, r.addr)
 			var silent atomic.Bool
 			stop := make(chan struct{})
-			t.Cleanup(func() { close(stop) })
-			of(p, func(_ int64, b []byte) int {
-				if silent.Load() {
-					<-stop
-				}
-				return len(b)
+			p := newProxy(t, r.addr, func(p *proxy) {
+				of(p, func(_ int64, b []byte) int {
+					if silent.Load() {
+						<-stop
+					}
+					return len(b)
+				})
 			})
+			t.Cleanup(func() { close(stop) }) // before the proxy waits for what is stuck
 			r.out.Open(1, r.target(), claim)
 			r.in.Enter(1, handoff.Peer{Addr: p.addr}, claim)
 			r.out.Publish(offer(1, 3), pages(1, 3))

@@ -66,7 +66,11 @@ func NewInlet(cfg Config) (*Inlet, error) {
 }
 
 // Notify names the function that wakes the target's loop.
-func (in *Inlet) Notify(wake func()) { in.wake = wake }
+func (in *Inlet) Notify(wake func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.wake = wake
+}
 
 // Enter asks a source for a room. The caller sees to it that it has entered no other room of the name.
 func (in *Inlet) Enter(id bulkhead.Room, source handoff.Peer, claim handoff.Claim) {

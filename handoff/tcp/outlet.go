@@ -83,7 +83,11 @@ func NewOutlet(cfg Config) (*Outlet, error) {
 }
 
 // Notify names the function that wakes the source's loop.
-func (o *Outlet) Notify(wake func()) { o.wake = wake }
+func (o *Outlet) Notify(wake func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wake = wake
+}
 
 // Open makes a room known. The caller sees to it that no other room of the name is open.
 func (o *Outlet) Open(id bulkhead.Room, peer handoff.Peer, claim handoff.Claim) {

@@ -19,7 +19,7 @@ type proxy struct {
 }
 
 // newProxy passes everything on until up or down cuts: then both sides are reset.
-func newProxy(t testing.TB, to string) *proxy {
+func newProxy(t testing.TB, to string, set ...func(p *proxy)) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,6 +27,9 @@ func newProxy(t testing.TB, to string) *proxy {
 	}
 	all := func(_ int64, b []byte) int { return len(b) }
 	p := &proxy{addr: l.Addr().String(), up: all, down: all}
+	for _, f := range set {
+		f(p)
+	}
 	p.wg.Go(func() {
 		for {
 			a, err := l.Accept()

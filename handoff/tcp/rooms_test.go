@@ -70,10 +70,16 @@ func TestEnterBeforeOpen(t *testing.T) {
 	stranger := r.rawTarget("decode-2")
 	stranger.enter(3, claim)
 	r.in.Enter(3, r.source(), claim)
+	if r.out.Entered(3) {
+		t.Error("a room that is not open was entered")
+	}
 	r.await("both wait", func() bool { return r.out.Stats().Waiting == 2 })
 	r.out.Open(3, r.target(), claim)
 	r.out.Publish(offer(3, 1), pages(1, 1))
 	r.offered(3, 1)
+	if !r.out.Entered(3) {
+		t.Error("nobody has entered the room")
+	}
 	if why := stranger.stopped(3); why.Err.Error() != denied.Err.Error() {
 		t.Error(why.Err)
 	}

@@ -1,6 +1,14 @@
 package tcp
 
-import "github.com/bulkhead-llm/bulkhead/handoff/wire"
+import (
+	"github.com/bulkhead-llm/bulkhead/handoff"
+	"github.com/bulkhead-llm/bulkhead/handoff/wire"
+)
+
+var (
+	_ handoff.Outlet = (*Outlet)(nil)
+	_ handoff.Inlet  = (*Inlet)(nil)
+)
 
 // Stats are counts since the start, and what there is now.
 type Stats struct {
