@@ -35,8 +35,12 @@ func (l *load) client(ctx context.Context, rng *rand.Rand) error {
 		if rng.IntN(5) == 0 {
 			leave = time.Duration(rng.IntN(400)) * time.Millisecond
 		}
+		before := l.tally.answers()
 		if err := l.one(client, i, leave); err != nil {
 			return fmt.Errorf("%s: %w", l.questions[i].Name, err)
+		}
+		if l.tally.answers() == before { // no answer, to anybody: clients do not hammer
+			time.Sleep(time.Duration(50+rng.IntN(200)) * time.Millisecond)
 		}
 	}
 	return nil
@@ -103,7 +107,7 @@ func clean(a *ask.Answer) error {
 		return fmt.Errorf("HTTP %d with an error that may not be: %v", a.Status, f)
 	case a.Status != 200 && a.Status < 500 && a.Status != http.StatusTooManyRequests:
 		return fmt.Errorf("HTTP %d blames the client: %v", a.Status, f)
-	case (a.Status == http.StatusTooManyRequests || f.Code == "server_draining" && a.Status != 200) && a.RetryAfter == "":
+	case (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable) && a.RetryAfter == "":
 		return fmt.Errorf("HTTP %d without Retry-After: %v", a.Status, f)
 	}
 	return nil

@@ -37,6 +37,8 @@ type options struct {
 	dir    string
 	time   time.Duration
 	binary string
+
+	network *cluster.Network // with netns
 }
 
 func main() {
@@ -44,6 +46,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of the damage and of the load (default: a random one)")
 	flag.BoolVar(&o.netns, "netns", false, "each process in a network namespace of its own, with mutual TLS, and partitions between them (root, iproute2)")
 	flag.BoolVar(&o.tls, "tls", false, "mutual TLS on loopback")
+	flag.StringVar(&o.binary, "binary", "", "the bulkhead to run (default: built from this checkout)")
 	flag.StringVar(&o.dir, "dir", "", "folder for logs; it is kept (default: a temporary one, kept when something is wrong)")
 	seconds := flag.Int("seconds", 60, "how long the damage goes on, 1 to 86400")
 	flag.Parse()
@@ -91,8 +94,16 @@ func (o *options) run(ctx context.Context) (err error) {
 	} else if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return err
 	}
-	if o.binary, err = cluster.Build(ctx, o.dir); err != nil {
-		return err
+	if o.binary == "" {
+		if o.binary, err = cluster.Build(ctx, o.dir); err != nil {
+			return err
+		}
+	}
+	if o.netns { // before anything is started: in a new namespace loopback is not up
+		if o.network, err = cluster.NewNetwork(); err != nil {
+			return err
+		}
+		defer o.network.Close()
 	}
 	rng := rand.New(rand.NewPCG(o.seed, 1))
 	questions := tenants(ask.Load(rng, questionCount))
@@ -144,15 +155,7 @@ func (o *options) reference(ctx context.Context, questions []ask.Question, keys 
 // damage runs the load and the monkey, heals, and looks at what is left.
 func (o *options) damage(ctx context.Context, rng *rand.Rand, questions []ask.Question, want []*ask.Answer, keys string) error {
 	config := cluster.Config{Binary: o.binary, Dir: o.dir, Prefill: 2, Decode: 2, TLS: o.tls || o.netns,
-		WorkerFlags: workerFlags, GatewayFlags: append(slices.Clone(gatewayFlags), "--keys", keys)}
-	if o.netns {
-		network, err := cluster.NewNetwork()
-		if err != nil {
-			return err
-		}
-		defer network.Close()
-		config.Network = network
-	}
+		Network: o.network, WorkerFlags: workerFlags, GatewayFlags: append(slices.Clone(gatewayFlags), "--keys", keys)}
 	c, err := cluster.Start(ctx, config)
 	if err != nil {
 		return err
@@ -164,7 +167,7 @@ func (o *options) damage(ctx context.Context, rng *rand.Rand, questions []ask.Qu
 	}
 	t := &tally{}
 	l := &load{url: c.URL(), questions: questions, want: want, tally: t, abort: ctx}
-	m := &monkey{cluster: c, network: config.Network, tally: t}
+	m := &monkey{cluster: c, network: o.network, tally: t}
 	if err := together(ctx, o.time, rng, l, m); err != nil {
 		return fmt.Errorf("after %v: %w", t, err)
 	}

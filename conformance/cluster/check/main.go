@@ -37,6 +37,7 @@ func main() {
 	flag.StringVar(&o.model, "model", "", "compare on this GGUF file too, with few questions")
 	flag.BoolVar(&o.plaintext, "plaintext", false, "no TLS between gateway and workers")
 	flag.BoolVar(&o.suites, "suites", true, "run the official clients' suites (scripts/conformance) through the cluster")
+	flag.StringVar(&o.binary, "binary", "", "the bulkhead to run (default: built from this checkout)")
 	flag.StringVar(&o.dir, "dir", "", "folder for logs; it is kept (default: a temporary one, kept when something is wrong)")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -63,8 +64,10 @@ func (o *options) run(ctx context.Context) (err error) {
 	} else if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return err
 	}
-	if o.binary, err = cluster.Build(ctx, o.dir); err != nil {
-		return err
+	if o.binary == "" {
+		if o.binary, err = cluster.Build(ctx, o.dir); err != nil {
+			return err
+		}
 	}
 	if o.smg != "" {
 		err = o.throughSMG(ctx)
