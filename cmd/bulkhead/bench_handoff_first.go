@@ -68,12 +68,12 @@ func (c *benchHandoffCmd) firstToken(ctx context.Context, dir string, progress i
 		return nil, err
 	}
 	defer split.Close()
-	result := &firstTokenResult{Model: c.name(), Prompt: firstTokenPrompt, Rounds: c.rounds(20, 8), AtMost: firstTokenAim}
+	result := &firstTokenResult{Model: c.name(), Prompt: firstTokenPrompt, Rounds: c.rounds(40, 20), AtMost: firstTokenAim}
 	var splitTook, serveTook []float64
 	for round := -1; round < result.Rounds; round++ {
 		ask := func(url string, took *[]float64) func() error {
 			return func() error {
-				d, err := timeFirstToken(ctx, url, uint64(2*round+len(*took)%2+3))
+				d, err := timeFirstToken(ctx, url, uint64(round+1)) // the same prompt for both
 				if round >= 0 {
 					*took = append(*took, d.Seconds())
 				}
