@@ -32,6 +32,8 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
 
 	Serve   serveCmd   `cmd:"" help:"Serve the OpenAI API from one process: a gateway, a prefill worker and a decode worker."`
+	Prefill prefillCmd `cmd:"" help:"Run a prefill worker: it computes prompts and hands their pages over."`
+	Decode  decodeCmd  `cmd:"" help:"Run a decode worker: it pulls the pages of prompts, proves them, and computes answers."`
 	Gateway gatewayCmd `cmd:"" help:"Serve the OpenAI API in front of prefill and decode workers."`
 	Certs   certsCmd   `cmd:"" help:"Make certificates and the cluster's secret, for --tls-dir."`
 	Model   modelCmd   `cmd:"" help:"Look at model files and convert them."`

@@ -110,14 +110,14 @@ func isLoopback(addr string) bool {
 }
 
 // named settles the node's name: the certificate's, which a flag may repeat and not change, or the flag's, or one of its own.
-func (p *peers) named(flag string, role trust.Role, port int) error {
+func (p *peers) named(flag string, role trust.Role, listen string) error {
 	switch {
 	case p.node != nil && flag != "" && flag != p.node.Name:
 		return refused{fmt.Errorf("--name %s: the certificate is for %s; leave --name out", flag, p.node.Subject)}
 	case p.node != nil:
 		return nil
 	case flag == "":
-		p.name = ownName(role, port)
+		p.name = ownName(role, listen)
 		return nil
 	}
 	if err := trust.CheckName(flag); err != nil {
@@ -128,12 +128,13 @@ func (p *peers) named(flag string, role trust.Role, port int) error {
 }
 
 // ownName is one that no other node has: role, host and port.
-func ownName(role trust.Role, port int) string {
+func ownName(role trust.Role, listen string) string {
+	_, port, _ := net.SplitHostPort(listen)
 	host, _ := os.Hostname()
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
-	name := fmt.Sprintf("%s-%.30s-%d", role, host, port)
+	name := fmt.Sprintf("%s-%.30s-%s", role, host, port)
 	if trust.CheckName(name) != nil {
-		return fmt.Sprintf("%s-%d", role, port)
+		return fmt.Sprintf("%s-%s", role, port)
 	}
 	return name
 }
