@@ -78,7 +78,12 @@ func (o *options) main() int {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 	}
 	fmt.Printf("chaos: seed %d\n", o.seed)
-	if err := o.run(ctx); err != nil {
+	err := o.run(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintf(os.Stderr, "chaos: interrupted; logs are in %s\n", o.dir)
+		return 1
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "chaos: WRONG: %v\nchaos: seed %d; logs are in %s\n", err, o.seed, o.dir)
 		return 1
 	}

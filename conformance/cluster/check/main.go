@@ -49,7 +49,12 @@ func main() {
 	if err := cluster.EndWithParent(); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster-check:", err)
 	}
-	if err := o.run(ctx); err != nil {
+	err := o.run(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintf(os.Stderr, "cluster-check: interrupted; logs are in %s\n", o.dir)
+		os.Exit(1)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "cluster-check: WRONG: %v\ncluster-check: logs are in %s\n", err, o.dir)
 		os.Exit(1)
 	}
