@@ -20,9 +20,12 @@ type folding struct {
 
 // lines makes the weights those of rows of K, n of them counted from the page's start.
 func (f *folding) lines(head, n int) {
-	if f.head == head && f.rows == n {
-		return
+	if f.head != head || f.rows != n {
+		f.newLines(head, n)
 	}
+}
+
+func (f *folding) newLines(head, n int) {
 	f.head, f.rows = head, n
 	f.by[0], f.by[1] = bulkhead.LinesWeights(head, n)
 	f.turn()
@@ -30,9 +33,12 @@ func (f *folding) lines(head, n int) {
 
 // columns makes the weights those of tokens of V of so many pieces, n of them counted from the page's start.
 func (f *folding) columns(head, pieces, n int) {
-	if f.head == head && f.rows == n {
-		return
+	if f.head != head || f.rows != n {
+		f.newColumns(head, pieces, n)
 	}
+}
+
+func (f *folding) newColumns(head, pieces, n int) {
 	f.head, f.rows = head, n
 	f.by[0], f.by[1], f.by[2] = bulkhead.ColumnsWeights(head, pieces, n)
 	f.turn()
