@@ -35,6 +35,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.fold)-152]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.columns)-160]
 	_ = [1]struct{}{}[unsafe.Offsetof(linesArgs{}.fetch)-168]
+	_ = [1]struct{}{}[unsafe.Offsetof(folding{}.part)-0]
 	_ = [1]struct{}{}[unsafe.Offsetof(folding{}.by)-96]
 	_ = [1]struct{}{}[unsafe.Offsetof(folding{}.cross)-192]
 	_ = [1]struct{}{}[unsafe.Offsetof(folding{}.sum)-288]

@@ -61,6 +61,7 @@ var (
 	lineFold      = fieldOf("linesArgs", "fold", 152)
 	lineColumns   = fieldOf("linesArgs", "columns", 160)
 	lineFetch     = fieldOf("linesArgs", "fetch", 168)
+	foldPart      = fieldOf("folding", "part", 0)
 	foldBy        = fieldOf("folding", "by", 96)
 	foldCross     = fieldOf("folding", "cross", 192)
 	foldSum       = fieldOf("folding", "sum", 288)
