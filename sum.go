@@ -134,6 +134,16 @@ func (s *Lines) Fold(h, first int) Sum {
 	return Sum(t * HeadWeight(h))
 }
 
+// LinesWeights is Fold for kernels that multiply vectors: it is the sum over all lanes of A*a + B*b, where first and N are n
+// together.
+func LinesWeights(h, n int) (a, b [4]uint64) {
+	head := HeadWeight(h)
+	for j := range a {
+		a[j], b[j] = (sumA[j]+uint64(n)*sumB[j])*head, -sumB[j]*head
+	}
+	return a, b
+}
+
 // Columns is the state of a sum over tokens of V that a kernel reads column by column; a column is one piece of all tokens.
 // A adds up the lines, C adds up A after each column, and B adds up what a column has so far wherever a row of it ends: a line
 // in row r of F is in it F-r times. F is the number of tokens, or of turns of four begun where four share a row.
@@ -162,12 +172,22 @@ func (s *Columns) Add(data []byte, pieces int) {
 // four. r times a line is F*A - B of its column, and g times its column's A is pieces*A - C.
 func (s *Columns) Fold(h, pieces, first, n int) Sum {
 	a, b, c := &s.A, &s.B, &s.C
-	g, all := uint64(pieces), uint64(pieces*(valueRows(first, pieces)+valueRows(n, pieces)+1))
+	g, all := uint64(pieces), uint64(pieces*(valueRows(first+n, pieces)+1))
 	t := a[0]*a0 + (all*a[0]-g*b[0]-c[0])*b0
 	t += a[1]*a1 + (all*a[1]-g*b[1]-c[1])*b1
 	t += a[2]*a2 + (all*a[2]-g*b[2]-c[2])*b2
 	t += a[3]*a3 + (all*a[3]-g*b[3]-c[3])*b3
 	return Sum(t * HeadWeight(h))
+}
+
+// ColumnsWeights is Fold for kernels that multiply vectors: it is the sum over all lanes of A*a + B*b + C*c, where first and
+// the tokens are n together.
+func ColumnsWeights(h, pieces, n int) (a, b, c [4]uint64) {
+	head, all := HeadWeight(h), uint64(pieces*(valueRows(n, pieces)+1))
+	for j := range a {
+		a[j], b[j], c[j] = (sumA[j]+all*sumB[j])*head, -uint64(pieces)*sumB[j]*head, -sumB[j]*head
+	}
+	return a, b, c
 }
 
 // SumK is the sum of the filled blocks of one layer's K, by the definition. It is what kernels are tested against.

@@ -83,6 +83,33 @@ func TestFoldColumns(t *testing.T) {
 	})
 }
 
+// What the weights for kernels give is what Fold gives, for whole turns of rows and tokens from any place on.
+func TestWeightsFold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) (v [4]uint64) {
+			for j := range v {
+				v[j] = rapid.Uint64().Draw(t, name)
+			}
+			return v
+		}
+		a, b, c := draw("a"), draw("b"), draw("c")
+		h, first := rapid.IntRange(0, 1023).Draw(t, "head"), 4*rapid.IntRange(0, 1023).Draw(t, "first")
+		n, pieces := rapid.IntRange(0, 64).Draw(t, "n"), rapid.IntRange(1, 64).Draw(t, "pieces")
+		k := Lines{A: a, B: b, N: n}
+		wantK, wantV := k.Fold(h, first), (&Columns{A: a, B: b, C: c}).Fold(h, pieces, first, n)
+		ka, kb := LinesWeights(h, first+n)
+		va, vb, vc := ColumnsWeights(h, pieces, first+n)
+		var gotK, gotV uint64
+		for j := range a {
+			gotK += a[j]*ka[j] + b[j]*kb[j]
+			gotV += a[j]*va[j] + b[j]*vb[j] + c[j]*vc[j]
+		}
+		if Sum(gotK) != wantK || Sum(gotV) != wantV {
+			t.Fatalf("weights give %v and %v, Fold %v and %v", Sum(gotK), Sum(gotV), wantK, wantV)
+		}
+	})
+}
+
 // Every single flipped bit of a filled slot changes the sum, and so does every swap of two slots that differ.
 func TestSumDetects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,17 +14,17 @@ import (
 // the last rows being the first band. Each then reads the pages for itself, and the units of the first band store before any
 // unit reads.
 //
-// The sums of what was read and written are added up over heads when all units of a layer are done, by the caller alone;
-// adding is exact, so its order does not matter.
+// The sums of what was read are kept apart by head until all layers are done, and added up where they are compared, by all
+// threads. Those of what was written extend the seals when all units of a layer are done, by the caller alone. Adding is
+// exact, so its order does not matter.
 type attention struct {
 	units        []unit // of all layers but the last, or of the last
 	mostSegments int    // of a row
 
 	acc         []float32 // of all units
 	max, den    []float32
-	read        []bulkhead.Sum // of all units: their pages' K, then V
 	wrote       []bulkhead.Sum // row r, head h: K at 2*(r*KVHeads+h), then V
-	kept        []bulkhead.Sum // what the parts keep for all layers
+	kept        []bulkhead.Sum // what the parts read in all layers
 	pagesOf     int            // of a segment
 	banded      bool
 	rowsPerHead int // query heads that share a KV head
@@ -47,16 +47,16 @@ func (a *attention) begin(f *forward) {
 		if t.out < 0 {
 			layers-- // nobody attends in the last one
 		}
-		if t.sums = (sums{pages: t.app.Pages(), layers: layers, inner: s.Layers - 1}); f.guard {
-			n += 2 * t.sums.pages * readings(layers, s.Layers-1, t.bands)
+		if t.sums = (sums{pages: t.app.Pages(), layers: layers, inner: s.Layers - 1, heads: s.KVHeads}); f.guard {
+			n += 2 * t.sums.size(t.bands)
 		}
 	}
 	a.kept = grown(a.kept, n)
-	clear(a.kept)
+	clear(a.kept) // sums of an earlier step would pass for those of this one
 	if rest := a.kept; f.guard {
 		for i := range f.pass.parts {
 			t := &f.pass.parts[i]
-			n := t.sums.pages * readings(t.sums.layers, t.sums.inner, t.bands)
+			n := t.sums.size(t.bands)
 			t.sums.k, t.sums.v, rest = rest[:n:n], rest[n:2*n:2*n], rest[2*n:]
 		}
 	}
@@ -82,15 +82,14 @@ func (f *forward) useLayout(parts []part) {
 	}
 }
 
-// run does the units of a layer and takes their sums.
+// run does the units of a layer, and extends the seals by what they wrote.
 func (a *attention) run(f *forward) {
-	clear(a.read)
 	if a.banded {
 		f.pool.Run(f.jobs.store, len(a.units), 1)
 	}
 	f.pool.Run(f.jobs.attend, len(a.units), 1)
 	if f.guard {
-		a.collect(f)
+		a.extend(f)
 	}
 }
 
@@ -102,7 +101,7 @@ func (f *forward) attend(thread, from, to int) {
 			f.store(f.local[thread], u)
 		}
 		if u.from < u.to {
-			f.read(f.local[thread], u, i)
+			f.read(f.local[thread], u)
 		}
 	}
 }
@@ -132,7 +131,7 @@ func (f *forward) store(l *local, u *unit) {
 }
 
 // read attends over a unit's segment with the queries of its rows, those that share its KV head side by side.
-func (f *forward) read(l *local, u *unit, number int) {
+func (f *forward) read(l *local, u *unit) {
 	s, t, a := f.m.spec, &f.pass.parts[u.part], &f.attention
 	size, n := s.HeadSize, (u.to-u.from)*a.rowsPerHead
 	stride := (s.Heads + 2*s.KVHeads) * size
@@ -147,14 +146,16 @@ func (f *forward) read(l *local, u *unit, number int) {
 			l.pos[at+g] = int32(t.start + i)
 		}
 	}
-	sums := a.read[2*number*a.pagesOf:]
 	l.span = kernel.Span{
 		Layout: &f.layout, Layer: f.layer, Head: u.head, Pages: t.pages, Len: t.end(), Segment: u.segment,
 		Rows: n, Q: l.q, QStride: size, Pos: l.pos, Scale: f.m.scale,
 		Max: a.max[u.acc:][:n], Den: a.den[u.acc:][:n], Acc: a.acc[u.acc*size:][:n*size],
-		SumK: sums[:a.pagesOf], SumV: sums[a.pagesOf:][:a.pagesOf],
 	}
 	if f.guard {
+		k, v := t.sums.at(f.layer, u.band, u.head)
+		from := u.segment * a.pagesOf
+		to := min(t.sums.pages, from+a.pagesOf)
+		l.span.SumK, l.span.SumV = k[from:to], v[from:to]
 		f.set.Attend(&l.span, l.scratch)
 	} else {
 		f.set.AttendUnguarded(&l.span, l.scratch)
@@ -173,21 +174,9 @@ func (f *forward) rope(x []float32, row int) {
 	}
 }
 
-// collect adds up over heads what was read and what was written.
-func (a *attention) collect(f *forward) {
-	for i := range a.units {
-		u := &a.units[i]
-		if u.from >= u.to {
-			continue
-		}
-		t := &f.pass.parts[u.part]
-		first := u.segment * a.pagesOf
-		n := min(a.pagesOf, t.sums.pages-first)
-		read := a.read[2*i*a.pagesOf:]
-		k, v := t.sums.at(f.layer, u.band)
-		add(k[first:][:n], read)
-		add(v[first:][:n], read[a.pagesOf:])
-	}
+// extend adds up over heads what was written, and completes bands.
+func (a *attention) extend(f *forward) {
+	heads := f.m.spec.KVHeads
 	for i := range f.pass.parts {
 		t := &f.pass.parts[i]
 		for band := 1; band < t.bands; band++ {
@@ -195,10 +184,6 @@ func (a *attention) collect(f *forward) {
 				t.sums.borrow(f.layer, band, segments(t.start+to)*a.pagesOf)
 			}
 		}
-	}
-	heads := f.m.spec.KVHeads
-	for i := range f.pass.parts {
-		t := &f.pass.parts[i]
 		for j := range t.tokens {
 			var k, v bulkhead.Sum
 			for h := range heads {
@@ -209,13 +194,6 @@ func (a *attention) collect(f *forward) {
 			t.app.ExtendK(f.layer, j, k)
 			t.app.ExtendV(f.layer, j, v)
 		}
-	}
-}
-
-func add(to, sums []bulkhead.Sum) {
-	sums = sums[:len(to)]
-	for i := range to {
-		to[i] += sums[i]
 	}
 }
 

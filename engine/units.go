@@ -62,7 +62,6 @@ func (a *attention) plan(f *forward, last bool) {
 	}
 	a.acc = grown(a.acc, acc*f.m.spec.HeadSize)
 	a.max, a.den = grown(a.max, acc), grown(a.den, acc)
-	a.read = grown(a.read, 2*len(a.units)*a.pagesOf)
 }
 
 // band is the rows of a band: the last ones are the first band.

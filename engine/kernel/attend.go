@@ -35,7 +35,8 @@ func (s *Set) attend(sp *Span, scratch *Scratch, guarded bool) {
 //
 // with i in order, where line(g,i) is 16 values at g*groupStep + i*step of f32 or, in bytes, of f16. Scores are this with
 // blocks of K for groups and dimensions for lines; mixed values are it with 16 dimensions for a group and slots of V for
-// lines. Kernels that take sums leave those of their lines, which are whole blocks of K or columns of V, in keys or columns.
+// lines. Kernels that take sums leave that of their lines, which are whole blocks of K or columns of V, in fold; the one that
+// does no rows leaves what it adds up in columns.
 // Kernels in assembly read this by offset.
 type linesArgs struct {
 	out       []float32
@@ -48,8 +49,8 @@ type linesArgs struct {
 	n         int
 	groupStep int // bytes from group to group
 	groups    int
-	add       int             // 0 or 1
-	keys      *bulkhead.Lines // but for its N
+	add       int // 0 or 1
+	fold      *folding
 	columns   *bulkhead.Columns
 	fetch     []byte // what will be needed next: fetched into the cache, 32 bytes for each line
 }

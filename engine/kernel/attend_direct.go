@@ -36,10 +36,10 @@ func (s *Set) attendDirect(sp *Span, scratch *Scratch, guarded bool) {
 // scoresDirect multiplies queries by keys, part after part.
 func (s *Set) scoresDirect(sp *Span, scratch *Scratch, parts []part, run func(*linesArgs), guarded bool) {
 	block, before := scratch.size*bulkhead.LineBytes, (sp.Rows-1)*SegmentTokens
-	sum, a := &scratch.keys, &scratch.args
+	fold, a := &scratch.foldK, &scratch.args
 	*a = linesArgs{
 		outStride: SegmentTokens, a: sp.Q[:(sp.Rows-1)*sp.QStride+scratch.size], aStride: sp.QStride,
-		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, keys: sum,
+		step: bulkhead.LineBytes, n: scratch.size, groupStep: block, fold: fold,
 	}
 	for i := range parts {
 		p := &parts[i]
@@ -48,28 +48,33 @@ func (s *Set) scoresDirect(sp *Span, scratch *Scratch, parts []part, run func(*l
 		if i+1 < len(parts) {
 			a.fetch = parts[i+1].k
 		}
+		if guarded {
+			fold.lines(sp.Head, p.firstRow()+a.groups*bulkhead.BlockRows)
+		}
 		run(a)
 		if guarded {
-			sum.N = a.groups * bulkhead.BlockRows
-			sp.SumK[p.page] += sum.Fold(sp.Head, p.firstRow())
+			sp.SumK[p.page] += fold.sum
 		}
 	}
 }
 
 // mixDirect adds up values, part after part.
 func (s *Set) mixDirect(sp *Span, scratch *Scratch, parts []part, run func(*linesArgs), guarded bool) {
-	sum, a, before := &scratch.columns, &scratch.args, (sp.Rows-1)*SegmentTokens
+	fold, a, before := &scratch.foldV, &scratch.args, (sp.Rows-1)*SegmentTokens
 	*a = linesArgs{
 		out: scratch.acc[:sp.Rows*scratch.stride], outStride: scratch.stride, aStride: SegmentTokens, step: scratch.stride * 2,
-		groupStep: bulkhead.LineBytes, groups: scratch.stride / PanelRows, add: 1, columns: sum,
+		groupStep: bulkhead.LineBytes, groups: scratch.stride / PanelRows, add: 1, fold: fold,
 	}
 	for i := range parts {
 		p := &parts[i]
 		a.f16, a.n, a.fetch = p.v, p.keys, parts[min(i+1, len(parts)-1)].v
 		a.a = scratch.score[p.at:][:before+p.keys]
+		if guarded {
+			fold.columns(sp.Head, a.groups, p.slot+p.keys)
+		}
 		run(a)
 		if guarded {
-			sp.SumV[p.page] += sum.Fold(sp.Head, a.groups, p.slot, p.keys)
+			sp.SumV[p.page] += fold.sum
 		}
 	}
 }

@@ -3062,40 +3062,58 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y12
-	VMOVDQU 32(R8), Y13
-	VPADDQ  Y0, Y12, Y12
-	VPADDQ  Y12, Y13, Y13
-	VPADDQ  Y1, Y12, Y12
-	VPADDQ  Y12, Y13, Y13
-	VPADDQ  Y2, Y12, Y12
-	VPADDQ  Y12, Y13, Y13
-	VPADDQ  Y3, Y12, Y12
-	VPADDQ  Y12, Y13, Y13
-	VMOVDQU Y12, (R8)
-	VMOVDQU Y13, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	VMOVUPS Z6, (R8)(R9*2)
-	VMOVUPS Z7, (R8)(R10*1)
-	VMOVUPS Z8, (R11)
-	VMOVUPS Z9, (R11)(R9*1)
-	VMOVUPS Z10, (R11)(R9*2)
-	VMOVUPS Z11, (R11)(R10*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y12
+	VMOVDQU      32(R8), Y13
+	VPADDQ       Y0, Y12, Y12
+	VPADDQ       Y12, Y13, Y13
+	VPADDQ       Y1, Y12, Y12
+	VPADDQ       Y12, Y13, Y13
+	VPADDQ       Y2, Y12, Y12
+	VPADDQ       Y12, Y13, Y13
+	VPADDQ       Y3, Y12, Y12
+	VPADDQ       Y12, Y13, Y13
+	VMOVDQU      Y12, (R8)
+	VMOVDQU      Y13, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	VMOVUPS      Z6, (R8)(R9*2)
+	VMOVUPS      Z7, (R8)(R10*1)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, (R11)(R9*1)
+	VMOVUPS      Z10, (R11)(R9*2)
+	VMOVUPS      Z11, (R11)(R10*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -3295,39 +3313,57 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y11
-	VMOVDQU 32(R8), Y12
-	VPADDQ  Y0, Y11, Y11
-	VPADDQ  Y11, Y12, Y12
-	VPADDQ  Y1, Y11, Y11
-	VPADDQ  Y11, Y12, Y12
-	VPADDQ  Y2, Y11, Y11
-	VPADDQ  Y11, Y12, Y12
-	VPADDQ  Y3, Y11, Y11
-	VPADDQ  Y11, Y12, Y12
-	VMOVDQU Y11, (R8)
-	VMOVDQU Y12, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	VMOVUPS Z6, (R8)(R9*2)
-	VMOVUPS Z7, (R8)(R10*1)
-	VMOVUPS Z8, (R11)
-	VMOVUPS Z9, (R11)(R9*1)
-	VMOVUPS Z10, (R11)(R9*2)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y11
+	VMOVDQU      32(R8), Y12
+	VPADDQ       Y0, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VPADDQ       Y1, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VPADDQ       Y2, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VPADDQ       Y3, Y11, Y11
+	VPADDQ       Y11, Y12, Y12
+	VMOVDQU      Y11, (R8)
+	VMOVDQU      Y12, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	VMOVUPS      Z6, (R8)(R9*2)
+	VMOVUPS      Z7, (R8)(R10*1)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, (R11)(R9*1)
+	VMOVUPS      Z10, (R11)(R9*2)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -3511,38 +3547,56 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y10
-	VMOVDQU 32(R8), Y11
-	VPADDQ  Y0, Y10, Y10
-	VPADDQ  Y10, Y11, Y11
-	VPADDQ  Y1, Y10, Y10
-	VPADDQ  Y10, Y11, Y11
-	VPADDQ  Y2, Y10, Y10
-	VPADDQ  Y10, Y11, Y11
-	VPADDQ  Y3, Y10, Y10
-	VPADDQ  Y10, Y11, Y11
-	VMOVDQU Y10, (R8)
-	VMOVDQU Y11, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	VMOVUPS Z6, (R8)(R9*2)
-	VMOVUPS Z7, (R8)(R10*1)
-	VMOVUPS Z8, (R11)
-	VMOVUPS Z9, (R11)(R9*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y10
+	VMOVDQU      32(R8), Y11
+	VPADDQ       Y0, Y10, Y10
+	VPADDQ       Y10, Y11, Y11
+	VPADDQ       Y1, Y10, Y10
+	VPADDQ       Y10, Y11, Y11
+	VPADDQ       Y2, Y10, Y10
+	VPADDQ       Y10, Y11, Y11
+	VPADDQ       Y3, Y10, Y10
+	VPADDQ       Y10, Y11, Y11
+	VMOVDQU      Y10, (R8)
+	VMOVDQU      Y11, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	VMOVUPS      Z6, (R8)(R9*2)
+	VMOVUPS      Z7, (R8)(R10*1)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, (R11)(R9*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -3710,37 +3764,55 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y9
-	VMOVDQU 32(R8), Y10
-	VPADDQ  Y0, Y9, Y9
-	VPADDQ  Y9, Y10, Y10
-	VPADDQ  Y1, Y9, Y9
-	VPADDQ  Y9, Y10, Y10
-	VPADDQ  Y2, Y9, Y9
-	VPADDQ  Y9, Y10, Y10
-	VPADDQ  Y3, Y9, Y9
-	VPADDQ  Y9, Y10, Y10
-	VMOVDQU Y9, (R8)
-	VMOVDQU Y10, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	VMOVUPS Z6, (R8)(R9*2)
-	VMOVUPS Z7, (R8)(R10*1)
-	VMOVUPS Z8, (R11)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y9
+	VMOVDQU      32(R8), Y10
+	VPADDQ       Y0, Y9, Y9
+	VPADDQ       Y9, Y10, Y10
+	VPADDQ       Y1, Y9, Y9
+	VPADDQ       Y9, Y10, Y10
+	VPADDQ       Y2, Y9, Y9
+	VPADDQ       Y9, Y10, Y10
+	VPADDQ       Y3, Y9, Y9
+	VPADDQ       Y9, Y10, Y10
+	VMOVDQU      Y9, (R8)
+	VMOVDQU      Y10, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	VMOVUPS      Z6, (R8)(R9*2)
+	VMOVUPS      Z7, (R8)(R10*1)
+	VMOVUPS      Z8, (R11)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -3888,34 +3960,52 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y8
-	VMOVDQU 32(R8), Y9
-	VPADDQ  Y0, Y8, Y8
-	VPADDQ  Y8, Y9, Y9
-	VPADDQ  Y1, Y8, Y8
-	VPADDQ  Y8, Y9, Y9
-	VPADDQ  Y2, Y8, Y8
-	VPADDQ  Y8, Y9, Y9
-	VPADDQ  Y3, Y8, Y8
-	VPADDQ  Y8, Y9, Y9
-	VMOVDQU Y8, (R8)
-	VMOVDQU Y9, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	ADDQ    DX, R8
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	VMOVUPS Z6, (R8)(R9*2)
-	VMOVUPS Z7, (R8)(R10*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y8
+	VMOVDQU      32(R8), Y9
+	VPADDQ       Y0, Y8, Y8
+	VPADDQ       Y8, Y9, Y9
+	VPADDQ       Y1, Y8, Y8
+	VPADDQ       Y8, Y9, Y9
+	VPADDQ       Y2, Y8, Y8
+	VPADDQ       Y8, Y9, Y9
+	VPADDQ       Y3, Y8, Y8
+	VPADDQ       Y8, Y9, Y9
+	VMOVDQU      Y8, (R8)
+	VMOVDQU      Y9, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	ADDQ         DX, R8
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	VMOVUPS      Z6, (R8)(R9*2)
+	VMOVUPS      Z7, (R8)(R10*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -4045,32 +4135,50 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y7
-	VMOVDQU 32(R8), Y8
-	VPADDQ  Y0, Y7, Y7
-	VPADDQ  Y7, Y8, Y8
-	VPADDQ  Y1, Y7, Y7
-	VPADDQ  Y7, Y8, Y8
-	VPADDQ  Y2, Y7, Y7
-	VPADDQ  Y7, Y8, Y8
-	VPADDQ  Y3, Y7, Y7
-	VPADDQ  Y7, Y8, Y8
-	VMOVDQU Y7, (R8)
-	VMOVDQU Y8, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	ADDQ    DX, R8
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	VMOVUPS Z6, (R8)(R9*2)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y7
+	VMOVDQU      32(R8), Y8
+	VPADDQ       Y0, Y7, Y7
+	VPADDQ       Y7, Y8, Y8
+	VPADDQ       Y1, Y7, Y7
+	VPADDQ       Y7, Y8, Y8
+	VPADDQ       Y2, Y7, Y7
+	VPADDQ       Y7, Y8, Y8
+	VPADDQ       Y3, Y7, Y7
+	VPADDQ       Y7, Y8, Y8
+	VMOVDQU      Y7, (R8)
+	VMOVDQU      Y8, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	ADDQ         DX, R8
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	VMOVUPS      Z6, (R8)(R9*2)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -4184,31 +4292,49 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y6
-	VMOVDQU 32(R8), Y7
-	VPADDQ  Y0, Y6, Y6
-	VPADDQ  Y6, Y7, Y7
-	VPADDQ  Y1, Y6, Y6
-	VPADDQ  Y6, Y7, Y7
-	VPADDQ  Y2, Y6, Y6
-	VPADDQ  Y6, Y7, Y7
-	VPADDQ  Y3, Y6, Y6
-	VPADDQ  Y6, Y7, Y7
-	VMOVDQU Y6, (R8)
-	VMOVDQU Y7, 32(R8)
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	ADDQ    DX, R8
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R8)(R9*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y6
+	VMOVDQU      32(R8), Y7
+	VPADDQ       Y0, Y6, Y6
+	VPADDQ       Y6, Y7, Y7
+	VPADDQ       Y1, Y6, Y6
+	VPADDQ       Y6, Y7, Y7
+	VPADDQ       Y2, Y6, Y6
+	VPADDQ       Y6, Y7, Y7
+	VPADDQ       Y3, Y6, Y6
+	VPADDQ       Y6, Y7, Y7
+	VMOVDQU      Y6, (R8)
+	VMOVDQU      Y7, 32(R8)
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	ADDQ         DX, R8
+	VMOVUPS      Z4, (R8)
+	VMOVUPS      Z5, (R8)(R9*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -4302,28 +4428,46 @@ last2:
 
 last1:
 last0:
-	MOVQ    152(AX), R8
-	VMOVDQU (R8), Y5
-	VMOVDQU 32(R8), Y6
-	VPADDQ  Y0, Y5, Y5
-	VPADDQ  Y5, Y6, Y6
-	VPADDQ  Y1, Y5, Y5
-	VPADDQ  Y5, Y6, Y6
-	VPADDQ  Y2, Y5, Y5
-	VPADDQ  Y5, Y6, Y6
-	VPADDQ  Y3, Y5, Y5
-	VPADDQ  Y5, Y6, Y6
-	VMOVDQU Y5, (R8)
-	VMOVDQU Y6, 32(R8)
-	MOVQ    (AX), R8
-	ADDQ    DX, R8
-	VMOVUPS Z4, (R8)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
+	MOVQ         152(AX), R8
+	VMOVDQU      (R8), Y5
+	VMOVDQU      32(R8), Y6
+	VPADDQ       Y0, Y5, Y5
+	VPADDQ       Y5, Y6, Y6
+	VPADDQ       Y1, Y5, Y5
+	VPADDQ       Y5, Y6, Y6
+	VPADDQ       Y2, Y5, Y5
+	VPADDQ       Y5, Y6, Y6
+	VPADDQ       Y3, Y5, Y5
+	VPADDQ       Y5, Y6, Y6
+	VMOVDQU      Y5, (R8)
+	VMOVDQU      Y6, 32(R8)
+	MOVQ         (AX), R8
+	ADDQ         DX, R8
+	VMOVUPS      Z4, (R8)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VPMULUDQ     96(AX), Y0, Y2
+	VPMULLD      192(AX), Y0, Y0
+	VPMULUDQ     128(AX), Y1, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPMULLD      224(AX), Y1, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y3
+	VPADDD       Y3, Y0, Y0
+	VPSLLQ       $0x20, Y0, Y0
+	VPADDQ       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDQ       X0, X2, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDQ       X0, X1, X1
+	VMOVQ        X1, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -5502,34 +5646,50 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	VMOVUPS Z7, (R8)(R9*2)
-	VMOVUPS Z8, (R8)(R10*1)
-	VMOVUPS Z9, (R11)
-	VMOVUPS Z10, (R11)(R9*1)
-	VMOVUPS Z11, (R11)(R9*2)
-	VMOVUPS Z12, (R11)(R10*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	VMOVUPS      Z7, (R8)(R9*2)
+	VMOVUPS      Z8, (R8)(R10*1)
+	VMOVUPS      Z9, (R11)
+	VMOVUPS      Z10, (R11)(R9*1)
+	VMOVUPS      Z11, (R11)(R9*2)
+	VMOVUPS      Z12, (R11)(R10*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -6349,33 +6509,49 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	VMOVUPS Z7, (R8)(R9*2)
-	VMOVUPS Z8, (R8)(R10*1)
-	VMOVUPS Z9, (R11)
-	VMOVUPS Z10, (R11)(R9*1)
-	VMOVUPS Z11, (R11)(R9*2)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	VMOVUPS      Z7, (R8)(R9*2)
+	VMOVUPS      Z8, (R8)(R10*1)
+	VMOVUPS      Z9, (R11)
+	VMOVUPS      Z10, (R11)(R9*1)
+	VMOVUPS      Z11, (R11)(R9*2)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -7123,32 +7299,48 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	VMOVUPS Z7, (R8)(R9*2)
-	VMOVUPS Z8, (R8)(R10*1)
-	VMOVUPS Z9, (R11)
-	VMOVUPS Z10, (R11)(R9*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	VMOVUPS      Z7, (R8)(R9*2)
+	VMOVUPS      Z8, (R8)(R10*1)
+	VMOVUPS      Z9, (R11)
+	VMOVUPS      Z10, (R11)(R9*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -7824,31 +8016,47 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	LEAQ    (R8)(R9*4), R11
-	ADDQ    DX, R8
-	ADDQ    DX, R11
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	VMOVUPS Z7, (R8)(R9*2)
-	VMOVUPS Z8, (R8)(R10*1)
-	VMOVUPS Z9, (R11)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(R9*4), R11
+	ADDQ         DX, R8
+	ADDQ         DX, R11
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	VMOVUPS      Z7, (R8)(R9*2)
+	VMOVUPS      Z8, (R8)(R10*1)
+	VMOVUPS      Z9, (R11)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -8444,28 +8652,44 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	LEAQ    (R9)(R9*2), R10
-	ADDQ    DX, R8
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	VMOVUPS Z7, (R8)(R9*2)
-	VMOVUPS Z8, (R8)(R10*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	ADDQ         DX, R8
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	VMOVUPS      Z7, (R8)(R9*2)
+	VMOVUPS      Z8, (R8)(R10*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -8987,26 +9211,42 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	ADDQ    DX, R8
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	VMOVUPS Z7, (R8)(R9*2)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	ADDQ         DX, R8
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	VMOVUPS      Z7, (R8)(R9*2)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -9456,25 +9696,41 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	MOVQ    24(AX), R9
-	SHLQ    $0x02, R9
-	ADDQ    DX, R8
-	VMOVUPS Z5, (R8)
-	VMOVUPS Z6, (R8)(R9*1)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	MOVQ         24(AX), R9
+	SHLQ         $0x02, R9
+	ADDQ         DX, R8
+	VMOVUPS      Z5, (R8)
+	VMOVUPS      Z6, (R8)(R9*1)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 
@@ -9848,22 +10104,38 @@ last2phase4:
 last1phase4:
 last0phase4:
 phaseend:
-	VPADDQ  Y0, Y2, Y2
-	VPADDQ  Y1, Y3, Y3
-	VPADDQ  Y2, Y4, Y4
-	MOVQ    (AX), R8
-	ADDQ    DX, R8
-	VMOVUPS Z5, (R8)
-	ADDQ    $0x40, DX
-	ADDQ    128(AX), CX
-	MOVQ    136(AX), R8
-	SHLQ    $0x06, R8
-	CMPQ    DX, R8
-	JLT     group
-	MOVQ    160(AX), AX
-	VMOVDQU Y2, (AX)
-	VMOVDQU Y3, 32(AX)
-	VMOVDQU Y4, 64(AX)
+	VPADDQ       Y0, Y2, Y2
+	VPADDQ       Y1, Y3, Y3
+	VPADDQ       Y2, Y4, Y4
+	MOVQ         (AX), R8
+	ADDQ         DX, R8
+	VMOVUPS      Z5, (R8)
+	ADDQ         $0x40, DX
+	ADDQ         128(AX), CX
+	MOVQ         136(AX), R8
+	SHLQ         $0x06, R8
+	CMPQ         DX, R8
+	JLT          group
+	MOVQ         152(AX), AX
+	VPMULUDQ     96(AX), Y2, Y0
+	VPMULLD      192(AX), Y2, Y1
+	VPMULUDQ     128(AX), Y3, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      224(AX), Y3, Y2
+	VPADDD       Y2, Y1, Y1
+	VPMULUDQ     160(AX), Y4, Y2
+	VPADDQ       Y2, Y0, Y0
+	VPMULLD      256(AX), Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSHUFD      $0xb1, Y1, Y2
+	VPADDD       Y2, Y1, Y1
+	VPSLLQ       $0x20, Y1, Y1
+	VPADDQ       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDQ       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, 288(AX)
 	VZEROUPPER
 	RET
 

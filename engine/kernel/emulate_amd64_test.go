@@ -25,7 +25,7 @@ func emulated(t testing.TB) *Set {
 	}
 	lines := func(tiles []linesTile) (out []linesTile) {
 		for _, k := range tiles {
-			out = append(out, linesTile{k.rows, func(a *linesArgs) { e.call(symbolOf(k.run), a, "out", "keys", "columns") }})
+			out = append(out, linesTile{k.rows, func(a *linesArgs) { e.call(symbolOf(k.run), a, "out", "fold", "columns") }})
 		}
 		return out
 	}

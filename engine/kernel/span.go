@@ -47,8 +47,7 @@ type Scratch struct {
 	score        []float32 // groupRows x 512
 	acc          []float32 // groupRows x stride
 	limit        [groupRows]int
-	keys         bulkhead.Lines // of a part's K
-	columns      bulkhead.Columns
+	foldK, foldV folding
 	args         linesArgs
 	parts        [SegmentTokens / bulkhead.BlockTokens]part
 }

@@ -17,10 +17,10 @@ func (u *unit) lines() {
 		u.linesFunc("linesF32", "float32", linesKernel{n: n})
 	}
 	for _, n := range direct {
-		u.linesFunc("linesKeys", "F16, with sums of blocks of K", linesKernel{n: n, f16: true, sums: lineKeys, phase: -1})
+		u.linesFunc("linesKeys", "F16, with sums of blocks of K", linesKernel{n: n, f16: true, sums: sumKeys, phase: -1})
 	}
 	for _, n := range append([]int{0}, direct...) {
-		u.linesFunc("linesValues", "F16, with sums of columns of V", linesKernel{n: n, f16: true, sums: lineColumns})
+		u.linesFunc("linesValues", "F16, with sums of columns of V", linesKernel{n: n, f16: true, sums: sumColumns})
 	}
 	for _, n := range direct {
 		u.linesFunc("linesRaw", "F16, without sums", linesKernel{n: n, f16: true})
@@ -31,7 +31,7 @@ func (u *unit) lines() {
 type linesKernel struct {
 	n           int // rows
 	f16         bool
-	sums        int           // lineKeys, lineColumns, or 0 where no sums are taken
+	sums        int           // sumKeys, sumColumns, or 0 where no sums are taken
 	group, done reg.GPVirtual // place of the group's lines; bytes of a row's outputs that have been written
 	fetch       reg.GPVirtual // what is fetched meanwhile
 	phase       int           // of a column: the line of a turn at which its rows end; valueTurn where every line is one
@@ -62,10 +62,10 @@ func (u *unit) linesFunc(name, kind string, k linesKernel) {
 	u.MOVQ(k.group, line)
 	k.step.base = []reg.GPVirtual{line}
 	switch k.sums {
-	case lineKeys:
+	case sumKeys:
 		u.linesLoop(&k, left, 4)
 		u.lastLines(&k, left)
-	case lineColumns:
+	case sumColumns:
 		u.columnLines(args, &k, left)
 	default:
 		u.linesLoop(&k, left, 4)
@@ -157,7 +157,7 @@ func (u *unit) columnLines(args reg.Register, k *linesKernel, left reg.GPVirtual
 }
 
 func (k *linesKernel) phaseLabel() string {
-	if k.sums == lineColumns {
+	if k.sums == sumColumns {
 		return fmt.Sprint("phase", k.phase)
 	}
 	return ""
@@ -182,9 +182,9 @@ func (u *unit) oneLine(k *linesKernel, i int) {
 		}
 	}
 	switch k.sums {
-	case lineKeys:
+	case sumKeys:
 		u.VPADDQ(k.step.at(i, 0), k.sum[i], k.sum[i])
-	case lineColumns:
+	case sumColumns:
 		u.VPADDQ(k.step.at(i, 0), k.sum[0], k.sum[0])
 		if k.phase == i || k.phase == valueTurn {
 			u.endRow(k)

@@ -22,7 +22,7 @@ type unit struct {
 	consts map[string]Mem
 }
 
-// field is the offset of a field in mulArgs or linesArgs. The stubs check every one when they are compiled.
+// field is the offset of a field in a struct that kernels read. The stubs check every one when they are compiled.
 type field struct {
 	owner, name string
 	off         int
@@ -58,9 +58,13 @@ var (
 	lineGroupStep = fieldOf("linesArgs", "groupStep", 128)
 	lineGroups    = fieldOf("linesArgs", "groups", 136)
 	lineAdd       = fieldOf("linesArgs", "add", 144)
-	lineKeys      = fieldOf("linesArgs", "keys", 152)
+	lineFold      = fieldOf("linesArgs", "fold", 152)
 	lineColumns   = fieldOf("linesArgs", "columns", 160)
 	lineFetch     = fieldOf("linesArgs", "fetch", 168)
+	foldPart      = fieldOf("folding", "part", 0)
+	foldBy        = fieldOf("folding", "by", 96)
+	foldCross     = fieldOf("folding", "cross", 192)
+	foldSum       = fieldOf("folding", "sum", 288)
 	softX         = fieldOf("softmaxArgs", "x", 0)
 	softN         = fieldOf("softmaxArgs", "n", 24)
 	softScale     = fieldOf("softmaxArgs", "scale", 32)
