@@ -28,7 +28,7 @@ type handoffFlags struct {
 type sourceFlags struct {
 	handoffFlags         `embed:""`
 	HandoffPeers         int           `default:"256" help:"Decode workers that are connected at once."`
-	HandoffTimeout       time.Duration `default:"30s" help:"Time that decode has to prove a prompt's pages, once all are offered."`
+	HandoffTimeout       time.Duration `default:"30s" help:"How long a computed prompt waits for a decode worker to ask for it."`
 	HandoffEntryTimeout  time.Duration `default:"30s" help:"How long a room waits for its decode worker."`
 	HandoffAnswerTimeout time.Duration `default:"10s" help:"Time that decode has to end a room that was stopped."`
 	HandoffClaimTimeout  time.Duration `default:"5s" help:"How long a decode worker that comes first waits for its room."`
