@@ -180,6 +180,9 @@ func TestLost(t *testing.T) {
 				}
 				wg.Wait()
 				time.Sleep(time.Second)
+				if n := len(a.log.with("a request failed")); c.end == bulkhead.Failed && n != 2 {
+					t.Errorf("the log tells %d times of a request that failed, at two workers", n)
+				}
 				a.finish()
 			})
 		})
