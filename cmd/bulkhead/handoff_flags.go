@@ -43,7 +43,8 @@ type targetFlags struct {
 
 func (f handoffFlags) limits() tcp.Limits {
 	l := tcp.DefaultLimits()
-	l.Rooms, l.ConnRooms = f.HandoffRooms, min(f.HandoffRooms, l.ConnRooms)
+	l.Rooms, l.ConnRooms = f.HandoffRooms, f.HandoffRooms // there may be one peer only
+	l.Queue = max(l.Queue, 2*l.ConnRooms+8)
 	l.Pulls, l.PullRun, l.InFlight, l.RingBytes = f.HandoffPages, f.HandoffBatch, f.HandoffBytes, f.HandoffRing
 	l.HandshakeTimeout, l.PingInterval, l.PeerTimeout = f.HandoffHandshakeTimeout, f.HandoffPingInterval, f.HandoffPeerTimeout
 	l.WriteTimeout, l.StallTimeout = f.HandoffWriteTimeout, f.HandoffStallTimeout
@@ -60,6 +61,15 @@ func (f targetFlags) limits() tcp.Limits {
 	l := f.handoffFlags.limits()
 	l.DialTimeout, l.Backoff = f.HandoffDialTimeout, f.HandoffBackoff
 	return l
+}
+
+// holds refuses fewer handoffs than the worker takes requests: those over it would be lost, and look like a broken connection.
+func (f handoffFlags) holds(b boundFlags) error {
+	if most := b.Queue + 2*b.Running; f.HandoffRooms < most {
+		return fmt.Errorf("--handoff-rooms %d: must be at least %d, because with --queue %d and --running %d so many requests can be here at once",
+			f.HandoffRooms, most, b.Queue, b.Running)
+	}
+	return nil
 }
 
 // check refuses what is out of range, by its name; how the limits relate is checked where they are used.
