@@ -180,6 +180,9 @@ func TestLost(t *testing.T) {
 				}
 				wg.Wait()
 				time.Sleep(time.Second)
+				if n := len(a.log.with("a request failed")); c.end == bulkhead.Failed && n != 2 {
+					t.Errorf("the log tells %d times of a request that failed, at two workers", n)
+				}
 				a.finish()
 			})
 		})
@@ -287,7 +290,7 @@ func TestNobodyComes(t *testing.T) {
 					t.Errorf("before its time: %+v", n)
 				}
 				_, end := read(t, prefill)
-				if took := time.Since(start); end.Reason != bulkhead.Failed || took > 4*time.Second || !strings.Contains(end.Err.Error(), "3s") {
+				if took := time.Since(start); !errors.Is(end.Err, handoff.ErrLost) || took > 4*time.Second || !strings.Contains(end.Err.Error(), "3s") {
 					t.Errorf("prefill ended as %v (%v) after %v", end.Reason, end.Err, took)
 				}
 				time.Sleep(time.Second)

@@ -65,7 +65,12 @@ func (c *core) refuse(j *job, r *bulkhead.Refusal) {
 	c.end(j, bulkhead.End{Reason: bulkhead.Refused, Refusal: r})
 }
 
+// fail ends a request as failed. What else goes wrong with one that has ended, as with every page of it that was on its way, is
+// not told again.
 func (c *core) fail(j *job, err error) {
+	if j.stream.isEnded() {
+		return
+	}
 	c.cfg.Log.Error("a request failed", "request", j.req.ID, "tenant", j.req.Tenant.Name, "error", err)
 	c.end(j, bulkhead.End{Reason: bulkhead.Failed, Err: err})
 }

@@ -198,8 +198,8 @@ func (f *PrefillWorker) expect(s *source, now time.Time) {
 		return
 	}
 	if s.whole = (time.Time{}); !f.out.Entered(s.job.room) {
-		f.fail(s.job, fmt.Errorf("no decode worker asked for the pages within %v of their being computed (--handoff-timeout)",
-			f.cfg.Limits.HandoffTimeout))
+		f.fail(s.job, fmt.Errorf("%w: no decode worker asked for the pages within %v of their being computed (--handoff-timeout)",
+			handoff.ErrLost, f.cfg.Limits.HandoffTimeout))
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os/signal"
 	"syscall"
 
@@ -28,7 +29,7 @@ func (c *decodeCmd) Run(s *streams) error {
 		return err
 	}
 	defer n.loaded.engine.Close()
-	if err := c.Handoff.check(n.layout.PageBytes()); err != nil {
+	if err := errors.Join(c.Handoff.check(n.layout.PageBytes()), c.Handoff.holds(c.Bound)); err != nil {
 		return refused{err}
 	}
 	listener, err := listen("listen", c.Listen)

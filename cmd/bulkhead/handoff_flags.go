@@ -28,7 +28,7 @@ type handoffFlags struct {
 type sourceFlags struct {
 	handoffFlags         `embed:""`
 	HandoffPeers         int           `default:"256" help:"Decode workers that are connected at once."`
-	HandoffTimeout       time.Duration `default:"30s" help:"Time that decode has to prove a prompt's pages, once all are offered."`
+	HandoffTimeout       time.Duration `default:"30s" help:"How long a computed prompt waits for a decode worker to ask for it."`
 	HandoffEntryTimeout  time.Duration `default:"30s" help:"How long a room waits for its decode worker."`
 	HandoffAnswerTimeout time.Duration `default:"10s" help:"Time that decode has to end a room that was stopped."`
 	HandoffClaimTimeout  time.Duration `default:"5s" help:"How long a decode worker that comes first waits for its room."`
@@ -43,7 +43,8 @@ type targetFlags struct {
 
 func (f handoffFlags) limits() tcp.Limits {
 	l := tcp.DefaultLimits()
-	l.Rooms, l.ConnRooms = f.HandoffRooms, min(f.HandoffRooms, l.ConnRooms)
+	l.Rooms, l.ConnRooms = f.HandoffRooms, f.HandoffRooms // there may be one peer only
+	l.Queue = max(l.Queue, 2*l.ConnRooms+8)
 	l.Pulls, l.PullRun, l.InFlight, l.RingBytes = f.HandoffPages, f.HandoffBatch, f.HandoffBytes, f.HandoffRing
 	l.HandshakeTimeout, l.PingInterval, l.PeerTimeout = f.HandoffHandshakeTimeout, f.HandoffPingInterval, f.HandoffPeerTimeout
 	l.WriteTimeout, l.StallTimeout = f.HandoffWriteTimeout, f.HandoffStallTimeout
@@ -60,6 +61,15 @@ func (f targetFlags) limits() tcp.Limits {
 	l := f.handoffFlags.limits()
 	l.DialTimeout, l.Backoff = f.HandoffDialTimeout, f.HandoffBackoff
 	return l
+}
+
+// holds refuses fewer handoffs than the worker takes requests: those over it would be lost, and look like a broken connection.
+func (f handoffFlags) holds(b boundFlags) error {
+	if most := b.Queue + 2*b.Running; f.HandoffRooms < most {
+		return fmt.Errorf("--handoff-rooms %d: must be at least %d, because with --queue %d and --running %d so many requests can be here at once",
+			f.HandoffRooms, most, b.Queue, b.Running)
+	}
+	return nil
 }
 
 // check refuses what is out of range, by its name; how the limits relate is checked where they are used.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/signal"
@@ -37,7 +38,7 @@ func (c *prefillCmd) Run(s *streams) error {
 		return err
 	}
 	defer n.loaded.engine.Close()
-	if err := c.Handoff.check(n.layout.PageBytes()); err != nil {
+	if err := errors.Join(c.Handoff.check(n.layout.PageBytes()), c.Handoff.holds(c.Bound)); err != nil {
 		return refused{err}
 	}
 	n.limits.HandoffTimeout = c.Handoff.HandoffTimeout

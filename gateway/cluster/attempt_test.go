@@ -195,6 +195,26 @@ func TestAnswerAfterStop(t *testing.T) {
 	}
 }
 
+// A gateway that was stopped itself does not take what it has not read for silence; a decode worker that is silent after that is.
+func TestOverslept(t *testing.T) {
+	now := time.Unix(0, 0)
+	times := Timeouts{}.withDefaults()
+	a := newAttempt(times, expectation{prompt: 10, most: 2, vocab: 100}, now)
+	a.prefillOver(outcome{kind: done, prompt: 10, cached: -1}, now)
+	token := &sglang.Answer{OutputIDs: []bulkhead.Token{1}, Meta: sglang.Meta{ID: "x", PromptTokens: 10, CompletionTokens: 1}}
+	if acts := a.answer(token, now); len(acts) == 0 || a.passed != 1 {
+		t.Fatalf("%+v", acts)
+	}
+	now = now.Add(10 * times.Idle)
+	if acts := a.tick(now); len(acts) != 0 || a.ended {
+		t.Errorf("as soon as it runs again: %+v", acts)
+	}
+	now = a.due()
+	if a.tick(now); !a.ended {
+		t.Error("decode stays silent, and is waited for")
+	}
+}
+
 // Who is charged, and whether it is tried again, for what both sides said.
 func TestSettle(t *testing.T) {
 	o := func(k outcomeKind) *outcome {

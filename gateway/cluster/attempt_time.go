@@ -73,8 +73,15 @@ func (a *attempt) due() time.Time {
 	return next
 }
 
+// overslept is by how much a moment is missed only by a gateway that did not run: it, or its host, was stopped. What workers have
+// sent meanwhile is then read first, so that they are not taken for silent.
+const overslept = time.Second
+
 // tick does what is due.
 func (a *attempt) tick(now time.Time) (acts []action) {
+	if !a.idleAt.IsZero() && now.Sub(a.idleAt) > overslept {
+		a.idleAt = now.Add(overslept)
+	}
 	for _, t := range []struct {
 		at *time.Time
 		do func(time.Time) []action

@@ -8,12 +8,6 @@ import (
 	"github.com/bulkhead-llm/bulkhead/handoff/wire"
 )
 
-// denied is what every ENTER is told that is not served, whatever the reason.
-var denied = &bulkhead.End{
-	Reason: bulkhead.Failed,
-	Err:    &wire.Cause{Text: "no such room was opened for this worker with this claim"},
-}
-
 // keep looks after what has a time to wait, until the outlet is closed.
 func (o *Outlet) keep() {
 	l := o.cfg.Limits
@@ -60,7 +54,7 @@ func (o *Outlet) deny(e *entry, id bulkhead.Room) {
 	r := o.rooms[id]
 	o.log.Warn("handoff: a room was asked for and not served", "room", id.String(), "peer", e.s.peer.Name,
 		"open", r != nil, "other peer", r != nil && r.peer != "" && r.peer != e.s.peer.Name, "taken", r != nil && r.entry != nil)
-	e.stop(denied)
+	e.stop(wire.Denied())
 }
 
 // await has an ENTER wait for its room. The lock is held.

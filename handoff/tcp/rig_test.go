@@ -26,6 +26,7 @@ func quick() Limits {
 	l := DefaultLimits()
 	l.DialTimeout, l.HandshakeTimeout, l.Backoff = time.Second, time.Second, 20*time.Millisecond
 	l.PingInterval, l.PeerTimeout = 50*time.Millisecond, 400*time.Millisecond
+	l.RingBytes = 1 << 20 // making one takes a moment on a busy machine, and is waited for no longer than half of PeerTimeout
 	l.ClaimTimeout, l.EntryTimeout, l.CloseGrace = 200*time.Millisecond, 5*time.Second, 100*time.Millisecond
 	return l
 }

@@ -47,6 +47,9 @@ func TestDenied(t *testing.T) {
 			if took := time.Since(start); took < r.out.cfg.Limits.ClaimTimeout {
 				t.Errorf("denied after %v", took)
 			}
+			if why.Reason != bulkhead.Failed || !errors.Is(why.Err, handoff.ErrLost) {
+				t.Errorf("%v, %v: a target that is denied does not know whose fault it is", why.Reason, why.Err)
+			}
 			said = append(said, why.Reason.String()+" "+why.Err.Error())
 			w.send(wire.AppendPull(nil, ask.room, 0, 1)) // and nothing can be pulled
 			w.refused(wire.CodeProtocol, "0 were offered")
@@ -80,7 +83,7 @@ func TestEnterBeforeOpen(t *testing.T) {
 	if !r.out.Entered(3) {
 		t.Error("nobody has entered the room")
 	}
-	if why := stranger.stopped(3); why.Err.Error() != denied.Err.Error() {
+	if why := stranger.stopped(3); why.Err.Error() != wire.Denied().Err.Error() {
 		t.Error(why.Err)
 	}
 	stranger.send(wire.AppendAbandon(nil, 3, -1))

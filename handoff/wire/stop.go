@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bulkhead-llm/bulkhead"
+	"github.com/bulkhead-llm/bulkhead/handoff"
 )
 
 const stopFixed = 52
@@ -21,12 +22,24 @@ const (
 type Cause struct {
 	Text     string
 	violated bool
+	denied   bool
 }
 
 func (c *Cause) Error() string { return c.Text }
 
-// Is makes errors.Is(c, bulkhead.ErrViolation) true of a violation at the source.
-func (c *Cause) Is(target error) bool { return c.violated && target == bulkhead.ErrViolation }
+// Is makes errors.Is(c, bulkhead.ErrViolation) true of a violation at the source, and errors.Is(c, handoff.ErrLost) of a room that
+// the source has not opened for who asks. That is the fault of neither: the request may never have reached the source.
+func (c *Cause) Is(target error) bool {
+	return c.violated && target == bulkhead.ErrViolation || c.denied && target == handoff.ErrLost
+}
+
+// deniedText is the cause in the STOP of every ENTER that is not served, whatever the reason.
+const deniedText = "no such room was opened for this worker with this claim"
+
+// Denied is the end of which that STOP speaks.
+func Denied() *bulkhead.End {
+	return &bulkhead.End{Reason: bulkhead.Failed, Err: &Cause{Text: deniedText, denied: true}}
+}
 
 // AppendStop appends a STOP frame that says how the request ended at the source; why may be nil. What cannot be said is
 // left out, so that whatever a source says can be read.
@@ -112,7 +125,7 @@ func ParseStop(f Frame) (*bulkhead.End, error) {
 		why.Refusal = refusal
 	}
 	if cause != "" {
-		why.Err = &Cause{Text: cause, violated: reason == bulkhead.Violated}
+		why.Err = &Cause{Text: cause, violated: reason == bulkhead.Violated, denied: reason == bulkhead.Failed && cause == deniedText}
 	}
 	return why, nil
 }

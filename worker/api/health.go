@@ -148,18 +148,34 @@ func (a *API) rows() uint64 {
 	return c.DecodeRows
 }
 
-// await waits until the probe has been answered or the loop has computed something, whichever its side can show.
+// waits says that the loop has nothing to compute because what it holds is on its way to or from the other worker.
+func (a *API) waits() bool {
+	s := a.cfg.Worker.Snapshot()
+	_, busy := a.beat(s)
+	return !busy && s.HandingOver > 0
+}
+
+// probePatience is how long a probe is waited for before anything else counts, or half of its time.
+const probePatience = time.Second
+
+// await waits until the probe has been answered or, at prefill, the loop has computed something. A probe stands behind
+// everybody else, and a worker under load is not to be taken for one that computes nothing: after a while it is enough that
+// the loop computes for others, or that all that it could compute for waits for the other worker of its pair.
 func (a *API) await(ctx context.Context, before uint64, ended <-chan *bulkhead.End) *bulkhead.Refusal {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
+	late := time.After(min(probePatience, a.cfg.ProbeTimeout/2))
+	patient := true
 	for {
 		select {
+		case <-late:
+			patient = false
 		case end := <-ended:
 			return refusalOf(end)
 		case <-ctx.Done():
 			return bulkhead.Refuse(bulkhead.CodeUnavailable, "", "the %v loop computed nothing for a request of its own within %v", a.cfg.Role, a.cfg.ProbeTimeout)
 		case <-tick.C:
-			if a.cfg.Role == worker.Prefill && a.rows() > before {
+			if (!patient || a.cfg.Role == worker.Prefill) && a.rows() > before || !patient && a.waits() {
 				return nil
 			}
 		}

@@ -136,6 +136,38 @@ func TestHealthGenerateOfALoopThatStands(t *testing.T) {
 	}
 }
 
+// A probe that stands behind others in the line is no sign of a loop that stands: decode steps for those that run, and a prefill
+// worker whose pages all wait for decode has nothing to compute.
+func TestHealthGenerateUnderLoad(t *testing.T) {
+	for name, c := range map[string]struct {
+		side worker.Side
+		load func(*worker.Snapshot)
+	}{
+		"decode steps for others":  {worker.Decode, func(s *worker.Snapshot) { s.Running, s.Counters.DecodeRows = 1, s.Counters.DecodeRows+1 }},
+		"prefill waits for decode": {worker.Prefill, func(s *worker.Snapshot) { s.Waiting, s.HandingOver = 2, 3 }},
+	} {
+		s, g, _ := newGated(t, c.side, func(c *api.Config) { c.ProbeTimeout = 2 * time.Second })
+		status := make(chan int, 1)
+		go func() {
+			resp, err := s.Client().Get(s.URL + "/health_generate")
+			if err != nil {
+				t.Error(err)
+				status <- 0
+				return
+			}
+			resp.Body.Close()
+			status <- resp.StatusCode
+		}()
+		w := g.stream(t, 0)
+		g.fake.mu.Lock()
+		c.load(&g.fake.snapshot)
+		g.fake.mu.Unlock()
+		if got := <-status; got != 200 || !w.left() {
+			t.Errorf("%s: status %d", name, got)
+		}
+	}
+}
+
 // What routers and operators read is there, by its name, for this side alone.
 func TestMetrics(t *testing.T) {
 	for _, side := range []worker.Side{worker.Prefill, worker.Decode} {
