@@ -102,7 +102,10 @@ func (c *Cluster) SetMembers(m Members) error {
 }
 
 func (c *Cluster) remove(n *node) {
-	n.stop()
+	n.gone = true
+	if n.requests == 0 {
+		n.stop()
+	}
 	n.client.rest() // what it has in flight goes on
 	delete(c.nodes, n.id)
 	for l := range c.links {

@@ -29,6 +29,7 @@ type node struct {
 	resting  bool            // it said that it takes no requests; until its next good probe
 	told     string          // the last complaint in the log
 	down     chan struct{}   // closed when it goes out by /server_info, and another when it comes back
+	gone     bool            // no member any more; probed until nothing of it is in flight, so that what hangs there ends
 }
 
 // in says that requests can be routed to it, as far as its probes go. Limits are over these.
@@ -104,7 +105,8 @@ func (c *Cluster) workTLS(n *node) *tls.Config {
 
 // watchInfo asks what the worker is, until ctx is done.
 func (c *Cluster) watchInfo(ctx context.Context, n *node) {
-	for {
+	defer n.stop()
+	for !c.finished(n) {
 		probe, cancel := context.WithTimeout(ctx, c.cfg.Probes.Timeout)
 		info, state, err := n.client.info(probe)
 		cancel()
@@ -121,7 +123,7 @@ func (c *Cluster) watchInfo(ctx context.Context, n *node) {
 // watchHealth has the worker compute something now and then, once it is known what it is. One that has not yet, or not lately, is
 // asked as often as what it is.
 func (c *Cluster) watchHealth(ctx context.Context, n *node) {
-	for {
+	for !c.removed(n) {
 		wait := c.cfg.Probes.Every
 		if c.known(n) {
 			probe, cancel := context.WithTimeout(ctx, c.cfg.Probes.GenerateTimeout)
@@ -140,6 +142,19 @@ func (c *Cluster) watchHealth(ctx context.Context, n *node) {
 			return
 		}
 	}
+}
+
+// removed says that the worker is no member any more, finished, that moreover nothing of it is in flight.
+func (c *Cluster) removed(n *node) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return n.gone
+}
+
+func (c *Cluster) finished(n *node) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return n.gone && n.requests == 0
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -188,6 +203,9 @@ func (c *Cluster) probed(n *node, info *sglang.ServerInfo, state *tls.Connection
 			close(n.down)
 			c.log.Error("a worker is out: it does not answer its probes", "role", n.id.role, "worker", n.name(), "url", n.id.url, "err", err)
 		}
+		return
+	}
+	if n.gone { // what it is now matters no more, and its name may be another member's
 		return
 	}
 	f, err := c.examine(n, info, state)

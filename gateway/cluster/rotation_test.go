@@ -246,6 +246,34 @@ func TestSetMembers(t *testing.T) {
 	}
 }
 
+// A worker that is taken off the list because it hangs is probed on, so that what it has is tried elsewhere.
+func TestRemovedWhileItHangs(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.prefill[0].Do(func(s *clustertest.Settings) { *s.Fault = clustertest.Always(clustertest.Deaf) })
+	m, both := r.members(), r.members().Prefill
+	m.Prefill = both[:1]
+	if err := r.c.SetMembers(m); err != nil {
+		t.Fatal(err)
+	}
+	req := request(10, 5)
+	s, ref := r.submit(req)
+	if ref != nil {
+		t.Fatal(ref)
+	}
+	r.until("it has heard", func() bool { return len(r.prefill[0].Requests()) == 1 })
+	m.Prefill = both[1:]
+	if err := r.c.SetMembers(m); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the other is in", func() bool { return r.in() == 2 })
+	r.prefill[0].Do(func(s *clustertest.Settings) { *s.Deaf = true })
+	start := time.Now()
+	r.whole(r.read(s), req)
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
 // A file is followed; one that is wrong changes nothing, and is complained of once.
 func TestWatch(t *testing.T) {
 	r := newRig(t, 1, 2, nil)
