@@ -59,8 +59,9 @@ type Inlet interface {
 type Landing interface {
 	// Bytes is the whole page, seal included.
 	Bytes() []byte
-	// Examine takes the sums of what was written, by whoever wrote it, while it is in cache. The landing's owner judges.
-	Examine()
+	// Examine takes the sums of what was written, by whoever wrote it, while it is in cache: of the layers that lie within
+	// the first so many bytes and were not examined before. The landing's owner judges.
+	Examine(written int)
 }
 
 // Arrival is the end of one Pull: nothing writes into the landing any more.

@@ -42,8 +42,12 @@ func examined(r *rig, ids *Identities, source *Sequence, harm func(page []byte))
 	for i := range lands {
 		lands[i] = res.Land(i)
 		wg.Go(func() {
-			copy(lands[i].Bytes(), source.Pages()[i])
-			lands[i].Examine()
+			dst, src := lands[i].Bytes(), source.Pages()[i]
+			for at := 0; at < len(dst); at += 1000 { // no multiple of anything
+				end := min(at+1000, len(dst))
+				copy(dst[at:end], src[at:end])
+				lands[i].Examine(end)
+			}
 		})
 	}
 	wg.Wait()

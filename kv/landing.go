@@ -15,7 +15,7 @@ type Landing struct {
 	done   bool
 	page   []byte
 	filled int            // that the reservation expects
-	sums   []bulkhead.Sum // in each layer K, then V, as Examine found them; nil: it was not called
+	sums   []bulkhead.Sum // in each layer K, then V, as Examine found them: of so many layers as it was called for
 }
 
 // Land opens a write into page i, which is not there, not proven, and not open. A page that was evicted for the reservation
@@ -39,22 +39,24 @@ func (l *Landing) Bytes() []byte {
 	return l.page
 }
 
-// Examine takes the sums of what was written, while it is in the cache of whoever wrote it. It judges nothing: Prove does,
-// and saves its own pass over the page. Where it is not called Prove takes the sums itself. A second call takes them anew.
+// Examine takes the sums of what was written, while it is in the cache of whoever wrote it: of those layers that lie within
+// the first so many bytes of the page and were not examined before, so a copy that goes piece by piece is followed piece by piece.
+// It judges nothing: Prove does, and saves its own pass over the page. Of what was not examined Prove takes the sums itself.
 //
 // There is no gap between Examine and Prove that the proof would not cover. While the landing is open its page is read by
 // nobody and written by the one who copies, who has returned before the owner closes it: no append is open on it, since it
 // is no sequence's yet, and no second landing. What writes all the same is a fault, and whatever it does, before or after
 // Prove, meets the books: they take over the sums of Examine, which every attention step compares with the bytes that it reads.
-func (l *Landing) Examine() {
+func (l *Landing) Examine(written int) {
 	invariant.Check(!l.done, "kv: a landing was used after it was closed")
 	p := l.r.pool
+	layout := &p.layout
 	if l.sums == nil {
-		l.sums = make([]bulkhead.Sum, 2*p.layout.Layers)
+		l.sums = make([]bulkhead.Sum, 0, 2*layout.Layers)
 	}
-	for layer := range p.layout.Layers {
-		l.sums[2*layer] = p.summer.SumK(&p.layout, l.page, layer, l.filled)
-		l.sums[2*layer+1] = p.summer.SumV(&p.layout, l.page, layer, l.filled)
+	whole := min(layout.Layers, max(0, written-layout.SealBytes())/layout.LayerBytes())
+	for layer := len(l.sums) / 2; layer < whole; layer++ {
+		l.sums = append(l.sums, p.summer.SumK(layout, l.page, layer, l.filled), p.summer.SumV(layout, l.page, layer, l.filled))
 	}
 }
 
@@ -67,9 +69,7 @@ func (l *Landing) Examine() {
 // could drain the pool. So it goes back and is doubted; where the next landing on it fails as well, it is set aside.
 func (l *Landing) Prove() *bulkhead.Violation {
 	l.r.held()
-	if l.sums == nil {
-		l.Examine()
-	}
+	l.Examine(len(l.page))
 	l.close()
 	r := l.r
 	s := &r.slots[l.at]

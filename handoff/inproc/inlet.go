@@ -42,7 +42,7 @@ func (i inlet) Enter(id bulkhead.Room, _ handoff.Peer, claim handoff.Claim) {
 func (i inlet) Pull(id bulkhead.Room, page int, land handoff.Landing) {
 	err := i.l.copyPage(id, page, land.Bytes())
 	if err == nil {
-		land.Examine()
+		land.Examine(len(land.Bytes()))
 	}
 	i.l.mu.Lock()
 	defer i.l.mu.Unlock()

@@ -20,7 +20,7 @@ type land struct {
 }
 
 func (l *land) Bytes() []byte { return l.b }
-func (l *land) Examine()      { l.examined++ }
+func (l *land) Examine(int)   { l.examined++ }
 
 func newLink() (l *Link, woken map[string]int) {
 	woken = map[string]int{}

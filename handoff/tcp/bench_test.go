@@ -21,14 +21,19 @@ type summed struct {
 	b    []byte
 	sums []bulkhead.Sum
 	k    *kernel.Set
+
+	layers int // that were summed
 }
 
 func (s *summed) Bytes() []byte { return s.b }
 
-func (s *summed) Examine() {
-	for layer := range smol.Layers {
-		s.sums[2*layer] = s.k.SumK(&smol, s.b, layer, smol.PageTokens)
-		s.sums[2*layer+1] = s.k.SumV(&smol, s.b, layer, smol.PageTokens)
+func (s *summed) Examine(written int) {
+	for ; s.layers < smol.Layers && smol.SealBytes()+(s.layers+1)*smol.LayerBytes() <= written; s.layers++ {
+		s.sums[2*s.layers] = s.k.SumK(&smol, s.b, s.layers, smol.PageTokens)
+		s.sums[2*s.layers+1] = s.k.SumV(&smol, s.b, s.layers, smol.PageTokens)
+	}
+	if written == len(s.b) {
+		s.layers = 0 // for the next page
 	}
 }
 

@@ -58,7 +58,7 @@ func session(t *testing.T, r *rig, addr string) {
 		}
 		if lands[room] != nil {
 			for _, a := range r.arrived(id, each) {
-				if l := lands[room][a.Page]; a.Err == nil && (!bytes.Equal(l.b, p[a.Page]) || l.examined != 1) {
+				if l := lands[room][a.Page]; a.Err == nil && (!bytes.Equal(l.b, p[a.Page]) || l.examined != len(l.b)) {
 					t.Errorf("room %d page %d is not whole", room, a.Page)
 				}
 			}

@@ -211,22 +211,15 @@ func (r *rig) arrived(room bulkhead.Room, n int) (got []handoff.Arrival) {
 // landing is memory for one page.
 type landing struct {
 	b        []byte
-	examined int
+	examined int // bytes
 }
 
 func newLanding() *landing       { return &landing{b: make([]byte, layout.PageBytes())} }
 func (l *landing) Bytes() []byte { return l.b }
-func (l *landing) Examine()      { l.examined++ }
+func (l *landing) Examine(n int) { l.examined = max(l.examined, n) }
 
 // kvLanding is a landing in a pool.
 type kvLanding struct{ *kv.Landing }
-
-// Examine leaves it to Prove, where the landing itself cannot.
-func (l kvLanding) Examine() {
-	if e, ok := any(l.Landing).(interface{ Examine() }); ok {
-		e.Examine()
-	}
-}
 
 var claim = handoff.Claim{9, 9, 9}
 
