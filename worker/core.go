@@ -132,10 +132,10 @@ func (c *core) enter(j *job, queue func(*job) *bulkhead.Refusal) *bulkhead.Refus
 		return c.drainingRefusal()
 	}
 	if j.room == 0 {
-		return bulkhead.Refuse(bulkhead.CodeInvalid, "room", "the room is 0, which is none: every attempt needs a fresh random one")
+		return bulkhead.Refuse(bulkhead.CodeInvalid, "bootstrap_room", "the room is 0, which is none: every attempt needs a fresh random one")
 	}
 	if _, used := c.inUse[j.room]; used {
-		return bulkhead.Refuse(bulkhead.CodeInvalid, "room", "the room is in use by another request: every attempt needs a fresh random one")
+		return bulkhead.Refuse(bulkhead.CodeInvalid, "bootstrap_room", "the room is in use by another request: every attempt needs a fresh random one")
 	}
 	j.ticket = c.ticket + 1
 	if r := queue(j); r != nil {

@@ -63,8 +63,10 @@ func errorOutcome(status int, header http.Header, f *sglang.Failure) outcome {
 		o.kind = lost
 	case sglang.CodeAborted:
 		o.kind = aborted
-	case bulkhead.CodeBusy, bulkhead.CodeDraining, bulkhead.CodeUnavailable:
+	case bulkhead.CodeBusy:
 		o.kind, o.refusal = crowded, ref
+	case bulkhead.CodeDraining, bulkhead.CodeUnavailable: // of a worker, which clients do not know of
+		o.kind, o.refusal = crowded, unavailable()
 	case bulkhead.CodeInvalid, bulkhead.CodeUnsupported, bulkhead.CodeContextLength, bulkhead.CodeDeadline:
 		if param, ours := clientParam(ref.Param); !ours {
 			ref.Param = param

@@ -46,7 +46,7 @@ func (c *Config) asSource(nc net.Conn, socket string, proven func(*pair)) (*pair
 		heard, err := s.hear(nil)
 		if err != nil {
 			// A peer that is refused is told who refused it, and so can say it too. One that is none is told nothing.
-			if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code != wire.CodeMalformed && !e.Peer {
+			if e := (*wire.Error)(nil); errors.As(err, &e) && e.Code != wire.CodeMalformed && e.Code != wire.CodeProtocol && !e.Peer {
 				_, _ = s.pair.Write(s.sent)
 			}
 			return err

@@ -171,6 +171,13 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("heard %q, %v", got, err)
 		}
 	})
+	t.Run("no HELLO first", func(t *testing.T) {
+		nc := dial(t, r.addr)
+		_, _ = nc.Write(wire.AppendEnter(nil, 5, claim))
+		if f, err := wire.NewReader(nc).Next(); err != nil || f.Type != wire.TypeError {
+			t.Errorf("heard %v, %v; want nothing but an ERROR", f.Type, err)
+		}
+	})
 	t.Run("silence", func(t *testing.T) {
 		nc := dial(t, r.addr)
 		start := time.Now()
@@ -178,9 +185,9 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("heard %q, %v, after %v", got, err, time.Since(start))
 		}
 	})
-	r.await("both counts", func() bool {
+	r.await("all counts", func() bool {
 		s := r.out.Stats()
-		return s.Refused[wire.CodeMalformed] == 1 && s.Refused[wire.CodeTimeout] == 1
+		return s.Refused[wire.CodeMalformed] == 1 && s.Refused[wire.CodeProtocol] == 1 && s.Refused[wire.CodeTimeout] == 1
 	})
 }
 
