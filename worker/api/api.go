@@ -137,6 +137,9 @@ func (a *API) dispatch(p *reply, r *http.Request) *bulkhead.Refusal {
 	if a.origin.Check(r) != nil {
 		return bulkhead.Refuse(bulkhead.CodeForbidden, "", "this request comes from a web page of another site: a worker takes requests from a gateway or router only")
 	}
+	if ref := checkHost(r); ref != nil {
+		return ref
+	}
 	return rt.serve(a, p, r)
 }
 

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"testing"
@@ -180,4 +181,25 @@ func TestOurGatewayUnderstandsHowItEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The loopback address under a name that somebody gave it opens no route.
+func TestNamesOfLoopback(t *testing.T) {
+	url, _ := serve(t, worker.Decode, nil)
+	for host, want := range map[string]int{"": http.StatusOK, "another.example": http.StatusBadRequest} {
+		r, err := http.NewRequest("POST", url+"/flush_cache", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("host %q: HTTP %d", host, resp.StatusCode)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
