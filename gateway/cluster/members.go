@@ -66,7 +66,7 @@ func parseMembers(file string, data []byte) (Members, error) {
 	return m, nil
 }
 
-// Check refuses a list without a worker of either role, with too many, or with an address twice or malformed. Whether the
+// Check refuses a list without a worker of either role, with too many, or with an address or a name twice, or malformed. Whether the
 // addresses fit the gateway's TLS is asked by SetMembers.
 func (m Members) Check() error {
 	seen := map[string]bool{}
@@ -83,6 +83,11 @@ func (m Members) Check() error {
 				return fmt.Errorf("%s is in the list twice", u.Host)
 			}
 			seen[u.Host] = true
+			name := string(g.role) + " worker " + member.Name // a host name cannot be that
+			if member.Name != "" && seen[name] {
+				return fmt.Errorf("the %s is in the list twice: rooms are opened for names, so each needs its own", name)
+			}
+			seen[name] = true
 		}
 	}
 	return nil
