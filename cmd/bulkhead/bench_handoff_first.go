@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,23 +48,25 @@ func (c *benchHandoffCmd) firstToken(ctx context.Context, dir string, progress i
 		return nil, err
 	}
 	flags := []string{"--threads", strconv.Itoa(c.threads()), "--window", "2048"}
+	var gatewayFlags []string // it takes only workers of its own model
 	if c.Model != "" {
 		model, err := filepath.Abs(string(c.Model))
 		if err != nil {
 			return nil, err
 		}
 		flags = append(flags, "--model", model)
+		gatewayFlags = []string{"--model", model}
 	}
 	if c.Kernels != "" {
 		flags = append(flags, "--kernels", c.Kernels)
 	}
-	serve, err := cluster.Serve(ctx, binary, dir, append(flags, "--prefill-pool", "8192", "--decode-pool", "8192")...)
+	serve, err := cluster.Serve(ctx, binary, dir, append(slices.Clone(flags), "--prefill-pool", "8192", "--decode-pool", "8192")...)
 	if err != nil {
 		return nil, err
 	}
 	defer serve.Process.Kill()
 	split, err := cluster.Start(ctx, cluster.Config{Binary: binary, Dir: dir, Prefill: 1, Decode: 1,
-		WorkerFlags: append(flags, "--pool", "8192")})
+		WorkerFlags: append(slices.Clone(flags), "--pool", "8192"), GatewayFlags: gatewayFlags})
 	if err != nil {
 		return nil, err
 	}
